@@ -163,7 +163,8 @@ class Status:
     :ivar filter_rate: exchanges per second that are decided one by one
     :ivar order: order of the list, None is by number
     :ivar marked: number of marked exchanges
-    :ivar rate: recent exchanges per second
+    :ivar rate: exchanges per second when the status was published
+    :ivar published: when that was, in seconds of the monotonic clock
     :ivar dropped: packets, or bytes, that were seen and not recorded
     :ivar lost: bytes that are missing in the streams
     :ivar latest: time of the latest packet, ns since the epoch
@@ -188,12 +189,18 @@ class Status:
     marked_only: bool = False
     marked: int = 0
     rate: float = 0.0
+    published: float = 0.0
     dropped: int = 0
     lost: int = 0
     latest: int = 0
     begin: int = 0
     notes: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+
+    @property
+    def current_rate(self) -> float:
+        """Recent exchanges per second; a status that is older than that shows that none have arrived since."""
+        return self.rate if time.monotonic() - self.published < _SECONDS else 0.0
 
 
 class ShownExchanges:

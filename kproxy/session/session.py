@@ -495,6 +495,7 @@ class Session:
             marked_only=self._marked_only,
             marked=len(self._notes.marked),
             rate=self._rate.now(),
+            published=now,
             dropped=capture.statistics.dropped,
             lost=lost,
             latest=capture.latest,

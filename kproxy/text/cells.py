@@ -55,23 +55,47 @@ def cut_name(text: str, room: int) -> str:
     """Return clean text cut to `room` cells: names in the middle, as their ends distinguish them, sentences at the end.
 
     A name is one word or two, and may follow a sign. The port of an address and the number of a partition stay whole
-    if there is room.
+    if there is room, also at the beginning of a sentence, and so does a number with the word after it, as in
+    ``StreamThread-2-consumer``.
     """
     if width(text) <= room:
         return text
+    if text.count(" ") > 1:
+        return _cut_sentence(text, room)
     number = _NUMBER_AT_END.search(text)
     kept = room - len(number[0]) if number else 0
     is_name = number is not None or (_NAME.match(text) and room >= _MIDDLE)
-    if kept < 0 or not is_name or text.count(" ") > 1:
+    if kept < 0 or not is_name:
         return cut(text, room)
     end = max((room - 1) // 2, len(number[0]) if number else 0)
+    inside = _NUMBER_INSIDE.search(text)
+    if number is None and inside and len(inside[0]) + _BEGINNING < room:
+        end = max(end, len(inside[0]))
     return f"{cut(text, room - end)}{_last(text, end)}" if room > end else _last(text, end)
 
 
+def _cut_sentence(text: str, room: int) -> str:
+    """Return clean text cut at its end, but not in a number; if it begins with a longer name, cut that."""
+    first = text.partition(" ")[0]
+    if width(first) > room - len(_MORE) >= _MIDDLE and _NUMBER_AT_END.search(first):
+        return cut_name(first, room - len(_MORE)) + _MORE
+    shown = cut(text, room)
+    part = shown.removesuffix(ELLIPSIS)
+    digits = len(part) - len(part.rstrip("0123456789"))
+    if digits < len(part) and text[len(part)].isdecimal():
+        part = part[: len(part) - digits]
+    return f"{part}{ELLIPSIS}" if room > 0 else ""
+
+
 _NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?\)?$")
-_NAME = re.compile(r"(\W )?[^\W\d_]")
+_NUMBER_INSIDE = re.compile(r"[.-]\d+[.-][^\W\d]+$")
+_NAME = re.compile(r"(\W )?([^\W\d]|\d\w*[-_.])")
 _MIDDLE = 6
 """Cells from which on a part of both ends can be shown."""
+_BEGINNING = 4
+"""Cells of a name in front of a number inside it, with the ellipsis."""
+_MORE = f" {ELLIPSIS}"
+"""Ends a name after which more words follow."""
 
 
 def _last(text: str, room: int) -> str:

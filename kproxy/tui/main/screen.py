@@ -162,7 +162,7 @@ class MainScreen(Screen[None]):
     def _search_typed(self, message: SearchBar.Search) -> None:
         self.searches.search_typed(message)
 
-    def key_escape(self) -> None:
+    def action_goto_back(self) -> None:
         """Cancel a running search or filter; otherwise return to the previous visit."""
         if self.searches.cancel() or self.list.stop_filtering():
             return
@@ -289,7 +289,7 @@ class MainScreen(Screen[None]):
         if self.exchanges.list.following and isinstance(self.view, Exchanges):
             states.append("following")
         if self.session.live and not status.finished:
-            states.append(f"{status.rate:,.0f}/s")
+            states.append(f"{status.current_rate:,.0f}/s")
             if status.in_flight:
                 states.append(f"{status.in_flight:,} in flight")
         if self.session.live or status.dropped:

@@ -187,10 +187,18 @@ class Records(TableView[RecordsFold]):
                 for name, each in fold.payloads.headers(record)
             ),
             (_title(value), shown[0] if len(shown) == 1 else words.size(value.size), value.problem),
+            ("schema", value.schema or self._hint(record.tp.topic, value)),
             *(("", Cell(line or " ")) for line in (shown if len(shown) > 1 else [])),
             *(("", Cell(line, Role.MUTED)) for line in left),
         )
         return Detail(f"record {record.name}", text, ())
+
+    def _hint(self, topic: str, value: Payload) -> str:
+        """Return how a value can be decoded that looks as if a registry had its schema; empty for other values."""
+        number = self._decoding.framed.get(topic)
+        if value.format != "hex" or number is None:
+            return ""
+        return f"perhaps schema {number} of a registry: :schema http://HOST:PORT asks it"
 
     # ------------------------------------------------------------ selection
     def field_of(self, row: Row) -> str:

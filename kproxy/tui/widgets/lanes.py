@@ -316,7 +316,7 @@ class Lanes(DrawnLines, can_focus=True):
             signs[gone], styles[gone] = _LEFT, self.drawn_style("error")
         for cell in self._chosen_cells():
             styles[cell] = self.drawn_style("cursor")
-        label = Segment(fit(f" {_name(member)}", self._label), self.drawn_style("muted"))
+        label = Segment(f" {fit(_name(member), self._label - 1)}", self.drawn_style("muted"))
         return [label, *(Segment(sign, style) for sign, style in zip(signs, styles, strict=True))]
 
     def _chosen_cells(self) -> range:

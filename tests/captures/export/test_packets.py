@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from captures.export import packets
 from captures.exchanges.exchange import FrameNumbers
+from captures.export import packets
 from captures.export.packets import PacketFinder, frame_numbers, packet_numbers
 from tests.captures.export.files import DATA, SAMPLE, opened
 

@@ -86,6 +86,20 @@ async def test_escape_leads_back_to_the_same_lines_from_anywhere(keys: list[str]
         assert _list_lines(pilot) == before
 
 
+@pytest.mark.parametrize("line", ["f", ":", "/"])
+async def test_escape_closes_a_line_and_leads_nowhere_else(line: str) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await pilot.press("2", "down")
+        await settled(pilot)
+        before = shown_lines(pilot)
+        await pilot.press(line, *"xyz")
+        await settled(pilot)
+        assert shown_lines(pilot) != before
+        await pilot.press("escape")
+        await settled(pilot)
+        assert shown_lines(pilot) == before
+
+
 async def test_escape_leads_back_to_cursor_focus_and_scrolling_of_a_view() -> None:
     async with opened(size=(120, 24)) as pilot:
         main = main_of(pilot)
