@@ -41,7 +41,7 @@ class Lines:
             if width < _NARROW:
                 self._columns["client"], self._columns["broker"] = 10, 10
             fixed = sum(self._columns.values()) + len(GAP) * (len(self._columns) + 1)
-            rest = max(width - fixed, 30)
+            rest = max(width - fixed, 20)
             self._texts = (rest * 11 // 20, rest - rest * 11 // 20)
 
     def fit(self, exchanges: list[Exchange], *, more: bool = False) -> None:

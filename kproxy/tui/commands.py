@@ -125,7 +125,6 @@ COMMANDS: tuple[Command, ...] = (
     Command("mark.only", "M", "marked only", "Show only marked exchanges that match the filter.", line="marked"),
     Command("mark.clear", "U", "unmark all", "Remove all marks.", line="unmark"),
     Command("comment.edit", "semicolon", "comment", "Comment on the exchange.", argument="[TEXT]", line="comment"),
-    Command("goto.back", "escape", "back", "Cancel a search or a filter that is running; else return to the previous view, filter, cursor and scrolling."),
     Command("goto.number", "ctrl+g", "go to", "Go to an exchange by its number.", argument="NUMBER", line="goto"),
     Command("order.choose", "o", "order", "Sort the list by a column.", argument="[COLUMN]", line="order"),
     Command("order.reverse", "v", "reverse", "Reverse the order.", line="reverse"),

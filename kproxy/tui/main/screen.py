@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Static
 
@@ -55,7 +55,10 @@ class MainScreen(Screen[None]):
     :param session: the session to show
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.SCREEN)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(Scope.SCREEN),
+        Binding("escape", "back", show=False),  # of the widget that has the focus, if that binds it
+    ]
 
     DEFAULT_CSS = """
     MainScreen {
@@ -162,7 +165,7 @@ class MainScreen(Screen[None]):
     def _search_typed(self, message: SearchBar.Search) -> None:
         self.searches.search_typed(message)
 
-    def action_goto_back(self) -> None:
+    def action_back(self) -> None:
         """Cancel a running search or filter; otherwise return to the previous visit."""
         if self.searches.cancel() or self.list.stop_filtering():
             return
