@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import lru_cache
 
 from dissectors.printable import ELLIPSIS, printable
@@ -71,6 +72,22 @@ def cut_name(text: str, room: int) -> str:
     inside = _NUMBER_INSIDE.search(text)
     if number is None and inside and len(inside[0]) + _BEGINNING < room:
         end = max(end, len(inside[0]))
+    return _without_middle(text, room, end)
+
+
+def cut_apart(text: str, room: int, others: Collection[str]) -> str:
+    """Return a clean name cut as by :func:`cut_name`, but at another place if the result is one of `others`."""
+    shown = cut_name(text, room)
+    if width(text) > room and shown in others:
+        ends = range(2, room - 2)
+        shown = next(
+            (cut_ for end in ends if (cut_ := _without_middle(text, room, end)) not in others), shown
+        )
+    return shown
+
+
+def _without_middle(text: str, room: int, end: int) -> str:
+    """Return clean text cut to `room` cells, of which `end` show its end."""
     return f"{cut(text, room - end)}{_last(text, end)}" if room > end else _last(text, end)
 
 

@@ -63,6 +63,7 @@ class FieldComparison(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "next_difference", "next difference"),
         Binding("N", "previous_difference", "difference before"),
+        Binding("q", "dismiss", "close"),
     ]
 
     def __init__(
@@ -81,7 +82,7 @@ class FieldComparison(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         one, other = self._titles
-        with Box(self._heading, "n N: differences   escape: close"):
+        with Box(self._heading, "n N: differences   q: close"):
             yield Static(Content("\n").join(self._about), id="verdict")
             yield RowTable(
                 [Column("field", least=20), Column(""), Column(one, least=20), Column(other, least=20)],

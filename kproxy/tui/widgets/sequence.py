@@ -24,7 +24,7 @@ from captures.analysis.conversation import Kind, Outcome, Participant, Step
 from captures.filters.regex import TextRegex
 from captures.time_format import clock
 from dissectors.printable import printable
-from kproxy.text.cells import cut, fit, width
+from kproxy.text.cells import cut, cut_apart, cut_name, fit, width
 from kproxy.tui.widgets.cursor_lines import CursorLines
 from kproxy.tui.widgets.line_styles import style_classes, style_rules
 from kproxy.tui.widgets.sequence_lines import FoldKey, Line, LineKind
@@ -264,17 +264,20 @@ class SequenceDiagram(CursorLines, can_focus=True, inherit_bindings=False):
         alone = sum(not participant.is_client for participant in self._participants) == 1
         if self._staggered:
             every = every[y - 1 :: 2]
-        text = ""
+        text, shown = "", set(self._heads(1).split()) if self._staggered and y > 1 else set[str]()
         for (participant, place), following in zip_longest(every, every[1:]):
             title = printable(participant.name if y == 1 or self._staggered else _about(participant))
             if alone and not participant.is_client:
                 # to the left of its lifeline
-                text += fit(title, max(place + 1 - width(text), 0), right=True)
+                room = max(place + 1 - width(text), 0)
+                text += fit(cut_name(title, room), room, right=True)
                 continue
             end = self.virtual_size.width - _LEFT if following is None else following[1]
             room = end - place
             if alone and following is not None and not following[0].is_client:
                 room //= 2
+            title = cut_apart(title, max(room - 2, 1), shown)
+            shown.add(title)
             text += " " * (place - width(text)) + f"{fit(title, max(room - 2, 1))}  "
         return text
 

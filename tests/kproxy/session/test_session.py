@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -18,7 +19,7 @@ from captures.packets import open_files
 from captures.packets.spool import DEFAULT_SPOOL
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import OBSERVED_APIS
-from kproxy.session import Access, Order, Session, ShownExchanges, State, Steps, folds
+from kproxy.session import Access, Order, Session, ShownExchanges, State, Status, Steps, folds
 from kproxy.session.folds import Activity
 from kproxy.session.listed import ListedExchanges
 from tests.conftest import DATA
@@ -573,3 +574,8 @@ def test_closing_leaves_the_rest_of_a_file_unread(monkeypatch: pytest.MonkeyPatc
     session.start()
     session.close()
     assert not session._reading.is_alive()
+
+
+def test_a_rate_is_0_when_nothing_was_published_for_a_while() -> None:
+    assert Status(rate=7.0, published=time.monotonic()).current_rate == 7.0
+    assert Status(rate=7.0, published=time.monotonic() - 60).current_rate == 0.0

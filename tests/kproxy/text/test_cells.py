@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.text.cells import cut_name, width
+from kproxy.text.cells import cut_apart, cut_name, width
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,11 @@ def test_names_are_cut_in_the_middle_and_sentences_at_their_end(text: str, room:
     found = cut_name(text, room)
     assert found == shown
     assert width(found) <= room
+
+
+def test_names_whose_ends_are_equal_are_cut_elsewhere() -> None:
+    thread, updater = "s1-StreamThread-1-consumer", "s1-StateUpdater-1-restore-consumer"
+    shown = cut_apart(thread, 10, ())
+    assert shown == cut_name(thread, 10) == cut_name(updater, 10)
+    assert cut_apart(updater, 10, {shown}) == "s1-Stat…er"
+    assert cut_apart("m1", 10, {"m1"}) == "m1", "it is not cut"
