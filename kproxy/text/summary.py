@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from captures.analysis.exchange_groups import Counts, ExchangeGroup, exchange_groups
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.exchange_block import ExchangeBlock
 from captures.meaning import words
@@ -162,9 +162,12 @@ def notes(capture: Capture) -> list[str]:
         _, logged = capture.table.broker_log_column("captured", slice(None))
         lacking = int(np.count_nonzero(capture.table.only_logged()))
         both = int(np.count_nonzero(logged)) - lacking
+        added = capture.table.column("flags") & np.uint16(Flag.REQUEST_LOGGED | Flag.RESPONSE_LOGGED) != 0
+        completed = f" ({np.count_nonzero(added):,} of them lack a request or response, which it has)"
         hint = "" if both else "; addresses must be the same in both"
         lines.append(
-            f"the broker's request log has measurements of {words.counted(both, 'captured exchange')}, and "
+            f"the broker's request log has measurements of {words.counted(both, 'captured exchange')}"
+            f"{completed if added.any() else ''}, and "
             f"{words.counted(lacking, 'exchange')} that the packets lack{hint}"
         )
     elif len(logs):

@@ -21,7 +21,7 @@ from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
 from captures.analysis.round_trips import RoundTrips
-from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
+from captures.exchanges import NO_ANSWER_SEEN, Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.exchanges.broker_logs import Lack
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
@@ -260,13 +260,91 @@ def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
     assert logs[0] == logs[1]
 
 
+def _packets(name: str) -> tuple[bytes, list[bytes]]:
+    """Return the header of a capture and its packets, with their headers."""
+    data = zstandard.decompress((DATA / name).read_bytes())
+    found, at = [], 24
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at:end])
+        at = end
+    return data[:24], found
+
+
 def _later_packets(path: Path) -> Path:
-    packets = zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes())
-    starts = [24]
-    while starts[-1] < len(packets):
-        starts.append(starts[-1] + 16 + int.from_bytes(packets[starts[-1] + 8 : starts[-1] + 12], "little"))
-    path.write_bytes(packets[:24] + packets[starts[-264] :])
+    header, packets = _packets("kafka_2.7.2.pcap.zst")
+    path.write_bytes(header + b"".join(packets[-264:]))
     return path
+
+
+def _payload_of_broker(packet: bytes) -> bool | None:
+    """Return whether the broker of kafka_2.7.2 sent a packet; None if it has no payload."""
+    ip = packet[16 + 14 :]
+    header = (ip[0] & 15) * 4
+    size = int.from_bytes(ip[2:4], "big") - header - (ip[header + 12] >> 4) * 4
+    return int.from_bytes(ip[header : header + 2], "big") == 37397 if size else None
+
+
+def _incomplete(kind: str, path: Path) -> Path:
+    """Write the packets of one direction, or all but some of the broker's."""
+    header, packets = _packets("kafka_2.7.2.pcap.zst")
+    sent = [_payload_of_broker(each) for each in packets]
+    wanted = {
+        "requests": lambda at: sent[at] is not True,
+        "responses": lambda at: sent[at] is not False,
+        "lossy": lambda at: not (sent[at] and at % 7 == 3),
+    }[kind]
+    path.write_bytes(header + b"".join(each for at, each in enumerate(packets) if wanted(at)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["requests", "responses", "lossy"])
+def test_what_the_packets_lack_comes_from_the_log(kind: str, tmp_path: Path) -> None:
+    packets = _incomplete(kind, tmp_path / "incomplete.pcap")
+    capture = open_capture([str(packets), str(DATA / "kafka_2.7.2.log.gz")])
+    capture.read()
+    log, wire, completed = _exchanges("kafka_2.7.2.log.gz"), _exchanges("kafka_2.7.2.pcap.zst"), 0
+    found = {_key(each): each for each in ExchangeReader(capture, annotate=False)}
+    assert found.keys() == log.keys()
+    for key, each in found.items():
+        if each.flag & (Flag.RESPONSE_LOGGED | Flag.REQUEST_LOGGED):
+            completed += 1
+            side = "response" if Flag.RESPONSE_LOGGED in each.flag else "request"
+            assert getattr(each, side).value == getattr(log[key], side).value
+            assert (each.api, each.version, each.client_id) == (
+                log[key].api,
+                log[key].version,
+                log[key].client_id,
+            )
+            seen = wire[key].latency
+            assert each.latency is not None
+            assert kind == "lossy" or seen is None or each.latency <= seen + 2_000_000
+            assert each.latency + 2_000_000 >= (log[key].latency or 0)
+    assert completed >= {"requests": 160, "responses": 160, "lossy": 10}[kind]
+    # two connections were reset in the middle of their last responses
+    unseen = [each for each in found.values() if each.flag & (NO_ANSWER_SEEN | Flag.ORPHAN)]
+    assert len(unseen) <= 2
+    assert f"{completed} of them lack a request or response" in "".join(notes(capture))
+    diagnosis = Diagnosis(capture, lambda _: None)
+    for each in ExchangeReader(capture):
+        diagnosis.add(each)
+    assert "unanswered_requests" not in {finding.rule for finding in diagnosis.findings()}
+
+
+def test_completed_exchanges_are_exported_as_such(tmp_path: Path) -> None:
+    packets = _incomplete("requests", tmp_path / "incomplete.pcap")
+    capture = open_capture([str(packets), str(DATA / "kafka_2.7.2.log.gz")])
+    capture.read()
+    exported = tmp_path / "exported.pcapng"
+    with exported.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(capture))
+    again = open_capture(str(exported))
+    again.read()
+    found = [
+        [(each.flag, each.broker_log, each.summary) for each in ExchangeReader(each)]
+        for each in (capture, again)
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.fixture
