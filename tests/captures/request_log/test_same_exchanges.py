@@ -21,8 +21,10 @@ from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
 from captures.analysis.round_trips import RoundTrips
+from captures.analysis.time_shares import TimeShares
 from captures.exchanges import NO_ANSWER_SEEN, Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.columns import ExchangeColumns
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
 from captures.filters import Filter
@@ -412,3 +414,36 @@ def test_rules_that_need_records_say_that_they_are_blind() -> None:
     blind = {each.rule.name: each.why for each in diagnosis.blind()}
     assert "not the records" in blind["crc_failures"]
     assert "finished" in blind["unanswered_requests"]
+
+
+def test_the_time_of_captured_exchanges_is_split_by_the_brokers_measurements() -> None:
+    wire, log = (DATA / f"kafka_4.3.0.{kind}" for kind in ("pcap.zst", "log.gz"))
+    capture = open_capture([str(wire), str(log)])
+    capture.read()
+    reader = ExchangeReader(capture)
+    shares = TimeShares(capture, lambda _: None)
+    shares.add_columns(ExchangeColumns(capture, reader.rows), reader, np.arange(len(reader)))
+    found = {row.api: row for row in shares.result()}
+    both = [each for each in reader if each.api == "Metadata"]
+    outside = [
+        each.latency - sum(getattr(each.broker_log, name) for name in BrokerLog.TIMES if name != "send")
+        for each in both
+    ]
+    metadata = found["Metadata"]
+    assert metadata.network is not None
+    assert metadata.network.total == sum(max(each, 0) for each in outside)
+    assert metadata.broker is not None
+    assert metadata.broker.total + metadata.network.total == sum(each.latency for each in both)
+    assert metadata.in_broker["local"].total == sum(each.broker_log.local for each in both)
+    assert found["BrokerHeartbeat"].network is None  # of a connection that only the log has
+
+
+def test_findings_of_slow_answers_name_the_part_of_the_broker() -> None:
+    capture = _capture("kafka_4.3.0.log.gz")
+    limits = {"slow_broker.latency": 10.0, "slow_broker.answers": 1.0}
+    diagnosis = Diagnosis(capture, lambda _: None, limits=limits)
+    for each in ExchangeReader(capture):
+        diagnosis.add(each)
+    [found] = [each for each in diagnosis.findings() if each.subject.endswith(", BrokerRegistration")]
+    assert "most of it is remote (waiting for others), 201.1 ms on average" in found.sentence
+    assert "controller" in found.advice
