@@ -48,6 +48,10 @@ class RequestLogFeed:
         self._writer.interface(name=INTERFACE, description="request log of a broker", snapshot_length=0)
         self._ready = memoryview(self._output.getvalue())
 
+    def match(self, captured: CapturedExchanges) -> None:
+        """Match the exchanges with captured ones; nothing was read yet."""
+        self._packets = RequestLogPackets(captured)
+
     @property
     def damage(self) -> str:
         """Why a log ended early, and how many entries could not be read."""

@@ -6,9 +6,12 @@ a transaction, errors. Times in the logs are in UTC. Brokers before 2.8 wrote te
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -246,6 +249,24 @@ def test_packets_and_log_together_are_one_set_of_exchanges(release: str) -> None
             ]
             logged = replace(logged, request_left_out=0, response_left_out=0, captured=True)
         assert each.broker_log == logged
+
+
+@pytest.mark.parametrize("piped", ["pcap", "log"])
+def test_either_may_come_from_a_pipe(piped: str, tmp_path: Path) -> None:
+    contents = {
+        "pcap": zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes()),
+        "log": gzip.decompress((DATA / "kafka_2.7.2.log.gz").read_bytes()),
+    }
+    paths = {kind: tmp_path / kind for kind in contents}
+    for kind, path in paths.items():
+        os.mkfifo(path) if kind == piped else path.write_bytes(contents[kind])
+    writer = Thread(target=lambda: paths[piped].write_bytes(contents[piped]))
+    writer.start()
+    capture = open_capture([str(path) for path in paths.values()])
+    capture.read()
+    writer.join()
+    assert capture.notes.broker_logs.captured == len(_exchanges("kafka_2.7.2.pcap.zst"))
+    assert len(capture.table) == len(_exchanges("kafka_2.7.2.log.gz"))
 
 
 def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
