@@ -53,6 +53,7 @@ from dissectors.sides import Side
 
 if TYPE_CHECKING:
     from captures.exchanges.capture_cache import CaptureCache, ReadCapture
+    from captures.exchanges.translated_connections import TranslatedConnections
     from captures.request_log.captured import LoggedExchange
 
 _LATE = 1_000_000_000
@@ -167,6 +168,7 @@ class Capture:
         for file in source.files if isinstance(source, JoinedSource) else ():
             if file.captured is not None:
                 file.captured.take = self._take_log
+                file.captured.released = self._released_logs
                 self.table.by_time = True
 
     @property
@@ -246,6 +248,15 @@ class Capture:
                 self.pairing.close(list(self.pairing.single_connections))
                 self._logged = LoggedExchanges(self)
             return self._logged.take(logged)
+
+    def _released_logs(self, ended: bool) -> list[LoggedExchange]:
+        with self.turns:
+            return [] if self._logged is None else self._logged.released(ended=ended)
+
+    @property
+    def translated(self) -> TranslatedConnections | None:
+        """Connections of a request log between other addresses than captured ones; None without such a log."""
+        return None if self._logged is None else self._logged.translated
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.

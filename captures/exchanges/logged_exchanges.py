@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from captures.arrays import distinct_values
 from captures.exchanges.table import NO_ANSWER_SEEN, NO_TIME, Flag
+from captures.exchanges.translated_connections import MOST_CLOCK_DIFFERENCE, TranslatedConnections
 from dissectors.sides import SIDES, Side
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from captures.interventions import BrokerLog
     from captures.request_log.captured import LoggedExchange
 
-_MOST_CLOCK_DIFFERENCE = 60_000_000_000
-"""Most ns between a captured request and its entry in a broker's request log."""
 BEYOND_PACKETS = 1 << 46
 """Position in a stream from which on frames of a log are kept; no connection transfers as many bytes."""
 _UNKNOWN_API = -1
@@ -63,16 +63,25 @@ class _Lacking(NamedTuple):
 
 
 class LoggedExchanges:
-    """Matches the entries of request logs with the exchanges of a capture, whose packets were all read before."""
+    """Matches the entries of request logs with the exchanges of a capture, whose packets were all read before.
+
+    :ivar translated: connections of the log between other addresses than captured ones
+    """
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
+        self.translated = TranslatedConnections(capture)
+        self._ends = {
+            capture.endpoints(each): each
+            for each in distinct_values(capture.table.column("connection")).tolist()
+        }
+        self._taken: set[int] = set()
         self._rows = self._captured()
         self._lacking: list[_Lacking] = []
         self._beyond: dict[int, int] = {}
 
     def take(self, logged: LoggedExchange) -> bool:
-        """Add an entry to its exchange; return whether that was captured.
+        """Add an entry to its exchange; return whether that was captured, or may have been between other addresses.
 
         Clocks may differ: of several exchanges with the same correlation ID on a connection, the nearest is taken.
 
@@ -86,10 +95,27 @@ class LoggedExchanges:
             after = bisect_left(found, (time, 0))
             near = range(max(after - 1, 0), min(after + 1, len(found)))
             nearest = min(near, key=lambda at: abs(found[at][0] - time), default=None)
-            if nearest is not None and abs(found[nearest][0] - time) <= _MOST_CLOCK_DIFFERENCE:
-                self._add(found.pop(nearest)[1], logged)
+            if nearest is not None and abs(found[nearest][0] - time) <= MOST_CLOCK_DIFFERENCE:
+                row = found.pop(nearest)[1]
+                self._taken.add(int(self._capture.table.column("connection")[row]))
+                self._add(row, logged)
                 return True
-        return False
+        connection = self._ends.get(logged.ends)
+        if connection is not None:
+            self._taken.add(connection)
+        return connection is None and self.translated.hold(logged)
+
+    def released(self, *, ended: bool) -> list[LoggedExchange]:
+        """Return entries that :meth:`take` has kept and that no captured exchange has.
+
+        :param ended: whether all entries were taken; before, entries are released only if too many are kept
+        """
+        if not ended and not self.translated.full:
+            return []
+        sure, rest = self.translated.resolve(self._taken)
+        for row, logged in sure:
+            self._add(row, logged)
+        return rest
 
     def complete(self) -> None:
         """Give exchanges the frames that the packets lack, once it is certain that they do."""

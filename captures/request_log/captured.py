@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from captures.interventions import BrokerLog
+    from captures.request_log.entries import Entry
     from captures.request_log.frames import Frames
 
 
 class LoggedExchange(NamedTuple):
     """An exchange as its entry has it.
 
+    :ivar entry: when it was written, in ns since the epoch, and the entry
+    :ivar connection: its name in the log
     :ivar ends: client and broker
     :ivar client_id: client ID in the request
     :ivar time: when the broker had read the request, in ns since the epoch
@@ -21,6 +24,8 @@ class LoggedExchange(NamedTuple):
     :ivar frames: encodes request and response
     """
 
+    entry: tuple[int, Entry]
+    connection: str
     ends: tuple[str, str]
     api_key: int
     version: int
@@ -35,9 +40,12 @@ class LoggedExchange(NamedTuple):
 class CapturedExchanges:
     """Captured exchanges that a request log may have, too.
 
-    :ivar take: adds an entry to its captured exchange; returns whether there is one. It is set by the reader of the
-        packets, which knows their exchanges before the log is read
+    :ivar take: adds an entry to its captured exchange; returns whether there is one, or may be. It and `released` are
+        set by the reader of the packets, which knows their exchanges before the log is read
+    :ivar released: returns taken entries that are not those of captured exchanges after all; called with whether the
+        log has ended
     """
 
     def __init__(self) -> None:
         self.take: Callable[[LoggedExchange], bool] = lambda _logged: False
+        self.released: Callable[[bool], list[LoggedExchange]] = lambda _ended: []

@@ -63,6 +63,8 @@ class RequestLogPackets:
         if self._captured is not None:
             header, measured = entry.request_header, entry.broker_log(captured=True)
             logged = LoggedExchange(
+                (time, entry),
+                entry.connection,
                 entry.ends,
                 header.request_api_key,
                 header.request_api_version,
@@ -75,6 +77,21 @@ class RequestLogPackets:
             )
             if self._captured.take(logged):
                 return
+        self._put(time, entry)
+
+    def release(self, *, ended: bool) -> Iterator[Exception]:
+        """Add entries that turned out not to be captured; yield why some cannot be added.
+
+        :param ended: whether no more entries follow
+        """
+        for logged in () if self._captured is None else self._captured.released(ended):
+            try:
+                self._put(*logged.entry)
+            except Exception as error:
+                yield error
+
+    def _put(self, time: int, entry: Entry) -> None:
+        total = round(entry.total_time_ms * 1e6)
         frames = frames_of(entry)
         comment = entry.broker_log(
             request_left_out=frames.request_left_out, response_left_out=frames.response_left_out
