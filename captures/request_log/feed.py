@@ -85,8 +85,8 @@ class RequestLogFeed:
             # after each entry, so that the order does not depend on the chunk size
             self._writer.write_packets(self._packets.ready(all_of_them=False))
         self._ended = all(log.ended for log in self._logs)
-        for error in self._packets.release(ended=self._ended):
-            self._logs[0].lose(0, _reason(error))
+        for failure in self._packets.release(ended=self._ended):
+            self._logs[0].lose(0, _reason(failure))
         self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
         self._ready = memoryview(self._output.getvalue())
 
