@@ -306,6 +306,8 @@ class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     :ivar listener: name of the listener
     :ivar principal: principal that the client was authenticated as
     :ivar captured: whether the exchange is that of real packets
+    :ivar request_added: whether these lack the request, which is that of the entry
+    :ivar response_added: whether these lack the response, which is that of the entry
     """
 
     request_queue: int = 0
@@ -319,6 +321,8 @@ class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     listener: str = ""
     principal: str = ""
     captured: bool = False
+    request_added: bool = False
+    response_added: bool = False
 
     TIMES = ("request_queue", "local", "remote", "throttle", "response_queue", "send")
     """Fields that are times, in the order in which they pass."""

@@ -10,6 +10,10 @@ The latency of an exchange is split, and the remainder is the broker's own work:
   these records (``DelayedProduce.scala``);
 - the network between capture and broker (:mod:`captures.analysis.round_trips`).
 
+If a broker's request log has the exchange, too, the broker's own measurements split it: what the latency exceeds them
+is the network's, with the time until a network thread has read the request, and a Produce waited for followers as long
+as it was in purgatory. The time in the broker is shown by part.
+
 Besides the latency there is the time after it: the throttle time that a response tells its client to wait, and the
 client's own time until its next request on that connection, if it had no other in flight. The time in kproxy for rules
 or users is not part of the latency, and has a share of its own.
@@ -28,9 +32,10 @@ from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.round_trips import RoundTrips
 from captures.analysis.throttling import Throttle, throttles
 from captures.arrays import Int64s, distinct_values
-from captures.exchanges import Capture, Exchange, ExchangeReader
+from captures.exchanges import Capture, Exchange, ExchangeReader, Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.exchanges.columns.arrays import GrowingArray
+from captures.interventions import BrokerLog
 from captures.meaning import Names
 from captures.meaning.exchange import number, replica_of, rows, text
 from captures.meaning.payload import headers
@@ -56,9 +61,10 @@ class ShareRow(msgspec.Struct, frozen=True):
     :ivar throttled: throttle times that responses tell clients to wait
     :ivar client: from a response to the next request of the connection
     :ivar kproxy: time of requests and responses in kproxy for rules and holds, which is not part of the latency
+    :ivar in_broker: what the brokers' request logs say of the time in the broker, by part (:attr:`BrokerLog.TIMES`)
     """
 
-    JSON = "api wait_reasons latency broker waited followers paused network throttled client kproxy"
+    JSON = "api wait_reasons latency broker waited followers paused network throttled client kproxy in_broker"
 
     api: str
     latency: Percentiles | None
@@ -71,10 +77,12 @@ class ShareRow(msgspec.Struct, frozen=True):
     throttled: Percentiles | None
     client: Percentiles | None
     kproxy: Percentiles | None
+    in_broker: dict[str, Percentiles]
 
 
-_MEASURED = ("api", "connection", "time", "end", "latency", "wait", "paused", "followers")
-"""Values kept of an exchange: the code of its API; -1 as end and latency if it was not answered."""
+_MEASURED = ("api", "connection", "time", "end", "latency", "wait", "paused", "followers", "logged")
+"""Values kept of an exchange: the code of its API; -1 as end and latency if it was not answered; as ``logged``, the
+time in the broker that the latency includes, -1 if not both are known."""
 
 
 class _Sums:
@@ -113,10 +121,12 @@ class TimeShares:
     """
 
     def __init__(self, capture: Capture, names: Names) -> None:
+        self._table = capture.table
         self._round_trips = RoundTrips(capture)
         self._names = names
         self._sums: dict[str, _Sums] = {}
         self._columns = {name: GrowingArray(np.int64) for name in _MEASURED}
+        self._in_broker = {name: GrowingArray(np.int64) for name in ("api", *BrokerLog.TIMES)}
         self._followers: dict[TopicPartition, deque[tuple[int, int]]] = {}
         """Partition -> times and offsets of followers' fetches."""
         self._waiting: deque[_ReplicatedProduce] = deque()
@@ -142,8 +152,9 @@ class TimeShares:
         time, wait, latency = (columns.flat(name) for name in ("time", "wait", "latency"))
         latency = np.where(latency == NO_VALUE, -1, np.maximum(latency, 0))
         end = np.where(latency < 0, -1, time + latency)
+        followers, logged = self._note_logged(columns, codes[api], latency)
         first = self._append(
-            codes[api], columns.flat("connection"), time, end, latency, wait, paused, np.zeros_like(wait)
+            codes[api], columns.flat("connection"), time, end, latency, wait, paused, followers, logged
         )
         waited, reason = np.flatnonzero((wait != 0) & (latency >= 0)), columns.flat("wait_reason")
         reasons, groups = columns.texts("wait_reason"), RowGroups(api[waited], reason[waited])
@@ -152,6 +163,29 @@ class TimeShares:
         decoded = reader.several(indexes[in_full].tolist())
         for index, exchange in zip((np.flatnonzero(in_full) + first).tolist(), decoded, strict=True):
             self._look_into(exchange, index)
+
+    def _note_logged(self, columns: ExchangeColumns, api: Int64s, latency: Int64s) -> tuple[Int64s, Int64s]:
+        """Note what request logs say; return how long exchanges waited for followers, and the time in the broker.
+
+        :returns: ns; 0 and -1 where it is not known
+        """
+        table, rows = self._table, columns.rows
+        followers, inside = np.zeros_like(latency), np.full_like(latency, -1)
+        if not len(table.broker_logs):
+            return followers, inside
+        times = {name: table.broker_log_column(name, rows) for name in BrokerLog.TIMES}
+        there = times["local"].present
+        self._in_broker["api"].append(api[there])
+        for name, column in times.items():
+            self._in_broker[name].append(column.values[there])
+        captured = table.broker_log_column("captured", rows).values > 0
+        captured &= (columns.flat("flags") & int(Flag.REQUEST_LOGGED | Flag.RESPONSE_LOGGED)) == 0
+        spent = sum(column.values for name, column in times.items() if name != "send")
+        known = there & captured & (latency >= 0)
+        inside[known] = np.minimum(spent, latency)[known]
+        produced = there & (latency >= 0) & (columns.flat("api_key") == ApiKey.PRODUCE)
+        followers[produced] = np.minimum(times["remote"].values, latency)[produced]
+        return followers, inside
 
     def _of(self, api: str) -> _Sums:
         return self._sums.setdefault(api, _Sums())
@@ -181,21 +215,30 @@ class TimeShares:
         """Return the shares by API, the one with the highest total latency first."""
         self._settle(None)
         columns = [self._columns[name].array for name in ("api", "connection", "latency")]
+        logged = {name: column.array for name, column in self._in_broker.items()}
         answered = columns[2] >= 0
         self._round_trips.look_at_acknowledgments(distinct_values(columns[1][answered]).tolist())
         idle_after, idle = self._client_times()
         found = [
-            self._row(api, sums, np.flatnonzero(answered & (columns[0] == code)), idle[idle_after == code])
+            self._row(
+                api,
+                sums,
+                np.flatnonzero(answered & (columns[0] == code)),
+                idle[idle_after == code],
+                {name: column[logged["api"] == code] for name, column in logged.items() if name != "api"},
+            )
             for code, (api, sums) in enumerate(self._sums.items())
         ]
         return sorted(found, key=lambda row: (-row.latency.total if row.latency else 0, row.api))
 
-    def _row(self, api: str, sums: _Sums, indexes: Int64s, client: Int64s) -> ShareRow:
-        connection, latency, wait, paused, followers = (
+    def _row(
+        self, api: str, sums: _Sums, indexes: Int64s, client: Int64s, in_broker: dict[str, Int64s]
+    ) -> ShareRow:
+        connection, latency, wait, paused, followers, logged = (
             self._columns[name].array[indexes]
-            for name in ("connection", "latency", "wait", "paused", "followers")
+            for name in ("connection", "latency", "wait", "paused", "followers", "logged")
         )
-        network = self._network(connection)
+        network = np.where(logged >= 0, latency - logged, self._network(connection))
         known = network >= 0
         left = latency - wait - paused - followers - np.maximum(network, 0)
         only_waited = (wait > 0) & (wait >= latency)
@@ -211,6 +254,11 @@ class TimeShares:
             throttled=sums.throttled.percentiles(),
             client=_distribution(client),
             kproxy=sums.kproxy.percentiles(),
+            in_broker={
+                name: found
+                for name, times in in_broker.items()
+                if (found := _distribution(times)) is not None
+            },
         )
 
     def _network(self, connections: Int64s) -> Int64s:

@@ -103,8 +103,8 @@ class BrokerLogs:
         if at == len(packets) or packets[at] != packet:
             return None
         row: dict[str, Any] = dict(zip(_COLUMNS, values[at].tolist(), strict=True))
-        row["captured"] = bool(row["captured"])
-        return BrokerLog(**row | {name: self._texts[row[name]] for name in _TEXTS})
+        flags = {name: bool(row[name]) for name in ("captured", "request_added", "response_added")}
+        return BrokerLog(**row | flags | {name: self._texts[row[name]] for name in _TEXTS})
 
     def column(self, name: str, packets: Int64s) -> BrokerLogColumn:
         """Return one value for each of some packets with requests; texts are given as codes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +21,7 @@ from captures.exchanges.checkpoints import (
 from captures.exchanges.conflicts import Conflicts
 from captures.exchanges.decrypt import Decryption
 from captures.exchanges.fair_lock import FairLock
+from captures.exchanges.logged_exchanges import LoggedExchanges
 from captures.exchanges.notes import Notes
 from captures.exchanges.pairing import ExchangePairing
 from captures.exchanges.reorder_barrier import ReorderBarrier
@@ -53,15 +53,10 @@ from dissectors.sides import Side
 
 if TYPE_CHECKING:
     from captures.exchanges.capture_cache import CaptureCache, ReadCapture
-    from captures.interventions import BrokerLog
-    from captures.request_log.captured import Place
+    from captures.exchanges.translated_connections import TranslatedConnections
+    from captures.request_log.captured import LoggedExchange
 
 _LATE = 1_000_000_000
-_MOST_CLOCK_DIFFERENCE = 60_000_000_000
-"""Most ns between a captured request and its entry in a broker's request log."""
-
-#: ends of the connection, API, correlation ID -> times and rows of captured requests, in the order of time
-_CapturedRequests = dict[tuple[tuple[str, str], int, int], list[tuple[int, int]]]
 #: called with bytes of the capture read so far, and its size or None if unknown
 Progress = Callable[[int, int | None], None]
 
@@ -169,10 +164,11 @@ class Capture:
         self.jobs = 1
         self.cache: CaptureCache | None = None
         self.turns = FairLock()
-        self._captured: _CapturedRequests | None = None
+        self._logged: LoggedExchanges | None = None
         for file in source.files if isinstance(source, JoinedSource) else ():
             if file.captured is not None:
                 file.captured.take = self._take_log
+                file.captured.released = self._released_logs
                 self.table.by_time = True
 
     @property
@@ -243,36 +239,24 @@ class Capture:
             if not restored:
                 self._store()
 
-    def _take_log(self, place: Place, log: BrokerLog) -> bool:
-        """Add the measurements of a request log's entry to its exchange; return whether that was captured.
-
-        Clocks may differ: of several exchanges with the same correlation ID on a connection, the nearest is taken.
-        """
-        if self._captured is None:
-            with self.turns:
-                self._give_up_missing_bytes()  # all packets were read
-            self._captured = self._captured_requests()
-        found = self._captured.get((place.ends, place.api_key, place.correlation_id), [])
-        after = bisect_left(found, (place.time, 0))
-        near = range(max(after - 1, 0), min(after + 1, len(found)))
-        nearest = min(near, key=lambda at: abs(found[at][0] - place.time), default=None)
-        if nearest is None or abs(found[nearest][0] - place.time) > _MOST_CLOCK_DIFFERENCE:
-            return False
-        _, row = found.pop(nearest)
+    def _take_log(self, logged: LoggedExchange) -> bool:
+        """Add an entry of a request log to its exchange; return whether that was captured."""
         with self.turns:
-            self.notes.broker_logs.add_captured(row, log)
-        return True
+            if self._logged is None:
+                # all packets were read
+                self._give_up_missing_bytes()
+                self.pairing.close(list(self.pairing.single_connections))
+                self._logged = LoggedExchanges(self)
+            return self._logged.take(logged)
 
-    def _captured_requests(self) -> _CapturedRequests:
-        found: _CapturedRequests = {}
-        names = "connection", "api_key", "correlation_id", "request_last"
-        columns = (self.table.column(name).tolist() for name in names)
-        for row, (connection, api_key, correlation_id, time) in enumerate(zip(*columns, strict=True)):
-            key = self.endpoints(connection), api_key, correlation_id
-            found.setdefault(key, []).append((time, row))
-        for each in found.values():
-            each.sort()
-        return found
+    def _released_logs(self, ended: bool) -> list[LoggedExchange]:
+        with self.turns:
+            return [] if self._logged is None else self._logged.released(ended=ended)
+
+    @property
+    def translated(self) -> TranslatedConnections | None:
+        """Connections of a request log between other addresses than captured ones; None without such a log."""
+        return None if self._logged is None else self._logged.translated
 
     def note_fault(self, error: Exception, doing: str, row: int) -> None:
         """Record an internal error about the exchange in `row` of the table.
@@ -353,6 +337,9 @@ class Capture:
         last = self._give_up_missing_bytes()
         self._pair(self.decryption.finish(last))
         self.pairing.finish()
+        if self._logged is not None:
+            self._logged.complete()
+        self.table.mark_logged()
         self._mark_conflicts(np.arange(len(self.connections.streams)))
 
     def _give_up_missing_bytes(self) -> SegmentBlock:

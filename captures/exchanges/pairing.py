@@ -170,7 +170,6 @@ class ExchangePairing:
             self._take_over(handover)
         for single in self.single_connections.values():
             self._finish_single(single)
-        self._table.mark_logged()
         with_exchanges = set(self._table.column("connection").tolist())
         for connection in self._decryption.tls:
             inside = self.foreign.get(connection)

@@ -45,6 +45,10 @@ class Flag(IntFlag):
     NOT_RECORDED = 256
     """Bytes of the broker are missing where the response would be: it is unknown whether one was sent; or a broker's
     request log has the request without its response."""
+    RESPONSE_LOGGED = 512
+    """The packets lack the response; it is that of a broker's request log, at the time that the broker measured."""
+    REQUEST_LOGGED = 1024
+    """The packets lack the request; it is that of a broker's request log."""
 
     @property
     def names(self) -> list[str]:
@@ -62,6 +66,8 @@ NO_ANSWER_SEEN = Flag.UNANSWERED | Flag.NOT_RECORDED
 """Flags of a request whose response was due and is not in the capture: its absence proves nothing."""
 SETTLED = NO_ANSWER_SEEN | Flag.NO_RESPONSE_EXPECTED | Flag.ORPHAN
 """Flags of an exchange without a response, or without a request, that will not be completed."""
+LOGGED_SIDES: dict[Side, Flag] = {"request": Flag.REQUEST_LOGGED, "response": Flag.RESPONSE_LOGGED}
+"""Flags of exchanges of which the packets lack a side, which is that of a broker's request log."""
 
 COLUMNS: dict[str, tuple[type[np.signedinteger[Any] | np.unsignedinteger[Any]], int]] = {
     "connection": (np.int32, 0),
@@ -166,10 +172,16 @@ class ExchangeTable:
         self._columns["flags"][rows] |= np.uint16(flags)
 
     def mark_logged(self) -> None:
-        """Mark requests that look unanswered as not recorded if a request log has them: the broker finished those."""
+        """Mark what a request log has and the packets lack.
+
+        Requests made from it that look unanswered are not recorded: the broker finished those.
+        """
         if len(self.broker_logs):
             rows = self.only_logged() & ((self.column("flags") & Flag.UNANSWERED) != 0)
             self._columns["flags"][np.flatnonzero(rows)] ^= np.uint16(NO_ANSWER_SEEN)
+            for side, flag in LOGGED_SIDES.items():
+                added, logged = self.broker_log_column(f"{side}_added", slice(None))
+                self.mark(np.flatnonzero(logged & (added > 0)), flag)
 
     def only_logged(self) -> Bools:
         """Return a mask of the exchanges that were made from a request log: they were not captured."""

@@ -5,7 +5,7 @@ connection gets a handshake if its own was captured, and ends as it ended: by FI
 
 Bytes that the capture lacks are missing here too: they are packets cut after their headers, as by a snapshot length.
 This includes the bytes between the frames of a connection that is written whole; if only some of its exchanges are
-written, their frames follow each other without holes.
+written, or frames in it are those of a request log, the frames follow each other without holes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 
 from captures.arrays import Int64s
 from captures.exchanges import Capture
+from captures.exchanges.logged_exchanges import BEYOND_PACKETS
 from captures.export.segments import MAX_SEGMENT, Conversation
 from captures.export.selection import whole_connections
 from dissectors.sides import SIDES, Side
@@ -132,7 +133,7 @@ def _when(packet: SyntheticPacket | _Segment) -> tuple[int, int]:
 
 
 def _by_connection(capture: Capture, rows: Int64s) -> dict[int, tuple[list[_Frame], list[_Frame]]]:
-    """Return the frames of each connection and side, in stream order."""
+    """Return the frames of each connection and side, in stream order; by time if some are those of a request log."""
     found: dict[int, tuple[list[_Frame], list[_Frame]]] = {}
     table = capture.table
     connection = table.column("connection")[rows].tolist()
@@ -148,7 +149,14 @@ def _by_connection(capture: Capture, rows: Int64s) -> dict[int, tuple[list[_Fram
     for sides in found.values():
         for frames in sides:
             frames.sort(key=lambda frame: frame.position)
+            if _has_logged(frames):
+                frames.sort(key=lambda frame: (frame.first, frame.position))
     return dict(sorted(found.items()))
+
+
+def _has_logged(frames: list[_Frame]) -> bool:
+    """Return whether frames of one side include some of a request log, which are not where the packets lack them."""
+    return any(frame.position >= BEYOND_PACKETS for frame in frames)
 
 
 class _Maker(msgspec.Struct, frozen=True):
@@ -170,10 +178,9 @@ class _Maker(msgspec.Struct, frozen=True):
             times = (start, start + delay, start + delay)
             for time, data in zip(times, conversation.handshake(), strict=True):
                 yield SyntheticPacket(time, -1, data)
+        spaced = connection in self.whole and not any(map(_has_logged, sides))
         both = [
-            self._segments(
-                frames, self._stream_end(connection, side, frames), spaced=connection in self.whole
-            )
+            self._segments(frames, self._stream_end(connection, side, frames), spaced=spaced)
             for side, frames in enumerate(sides)
         ]
         for segment in heapq.merge(*both, key=_when):
@@ -211,7 +218,9 @@ class _Maker(msgspec.Struct, frozen=True):
                 sent += frame.position - expected
             first = max(frame.first, latest)
             latest = max(frame.last, first)
-            size = max(min(frame.size, end - frame.position), 0)
+            size = frame.size
+            if frame.position < BEYOND_PACKETS:
+                size = max(min(size, end - frame.position), 0)
             yield from self._frame(frame._replace(first=first, last=latest), sent, size)
             sent += size
             expected = frame.position + size

@@ -212,6 +212,8 @@ FIELDS: tuple[Field, ...] = (
     _flag("response.damaged", Flag.RESPONSE_DAMAGED, "bytes of the response are missing", "response_damaged"),
     _flag("conflicting", Flag.CONFLICTING, "bytes of it were captured twice, with differing content"),
     _flag("resynchronised", Flag.RESYNCHRONISED, "it follows bytes that belong to no frame"),
+    _flag("request_logged", Flag.REQUEST_LOGGED, "its request is that of the broker's request log; packets lack it"),
+    _flag("response_logged", Flag.RESPONSE_LOGGED, "its response is that of the broker's request log; packets lack it"),
     Field("expected", B, RESPONSE, "has errors that belong to a normal conversation, or that kproxy injected",
           lambda x, _: bool(x.expected),
           decide.EXPECTED, response=True, synonyms=("expected_error",), example="expected"),

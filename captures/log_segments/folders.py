@@ -57,6 +57,11 @@ def partition_logs(paths: Iterable[str]) -> list[PartitionLog]:
     ]
 
 
+def is_log(path: str) -> bool:
+    """Return whether a path is a segment, the folder of a partition, or a folder of such folders."""
+    return path != "-" and bool(_segments(Path(path)))
+
+
 def base_offset(segment: Path) -> int:
     """Return the base offset in the name of a segment or of a file beside it."""
     return int(segment.name[:20])

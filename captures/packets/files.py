@@ -27,7 +27,7 @@ from captures.packets.reader import PacketReader, recognise
 from captures.packets.source import Source, open_logs, open_source
 from captures.packets.spool import Quota
 from captures.packets.table import PADDING, Statistics
-from captures.packets.wrappings import LEAST_HEADER, REQUEST_LOG
+from captures.packets.wrappings import LEAST_HEADER
 from captures.request_log.captured import CapturedExchanges
 
 STANDARD_INPUT = "-"
@@ -169,12 +169,14 @@ def find_files(
     succession: Succession | None = None,
     *,
     logs_beside_packets: bool = False,
+    joined: bool = True,
 ) -> FoundFiles:
     """Find the captures that paths, patterns and folders stand for. Each file is found once.
 
     :param quota: storage for the bytes of pipes
     :param succession: given if the files are ordered by name
     :param logs_beside_packets: whether the reader matches request logs with packets; otherwise they are left out there
+    :param joined: whether all request logs become one file, for reading
     """
     found = FoundFiles()
     for path in map(remote.local, paths):
@@ -183,7 +185,8 @@ def find_files(
         except CaptureError as error:  # a remote path that cannot be reached
             found.unreadable.append(error)
     _reject_logs_beside_packets(found, matched=logs_beside_packets)
-    _join_logs(found, quota)
+    if joined:
+        _join_logs(found, quota)
     _sort(found.files, succession)
     return found
 
@@ -191,34 +194,40 @@ def find_files(
 def _reject_logs_beside_packets(found: FoundFiles, *, matched: bool) -> None:
     """Reject request logs beside packets: both may contain the same connections, which would be merged.
 
-    :param matched: whether the reader matches them, which it does with local files
+    :param matched: whether the reader matches them, which it does except with remote files
     """
     logs = [file for file in found.files if file.is_log]
     if all(file.is_log for file in found.files):
         return
-    logs = [file for file in logs if not (matched and _is_joined(file))]
+    logs = [file for file in logs if not matched or remote.is_remote(file.path)]
     if not logs:
         return
     beside = next(file.path for file in found.files if not file.is_log)
     reason = (
         f"a request log is not read together with packets ({beside}), which may be of the same connections"
     )
-    found.unreadable += [CaptureError(file.path, 0, f"{reason}: read it by itself") for file in logs]
+    hint = "copy it to this machine" if matched else "read it by itself"
+    found.unreadable += [CaptureError(file.path, 0, f"{reason}: {hint}") for file in logs]
     found.files[:] = [file for file in found.files if file not in logs]
-
-
-def _is_joined(log: CaptureFile) -> bool:
-    return log.reopened and not remote.is_remote(log.path)
 
 
 def _join_logs(found: FoundFiles, quota: Quota) -> None:
     """Join all request logs into one file: where a log was rotated, connections continue in the next one.
 
-    Beside packets it is read last, when captured exchanges are known.
+    Beside packets it is read last, when captured exchanges are known. A log that can be read only once stays a file of
+    its own.
     """
-    logs = [file for file in found.files if file.is_log and _is_joined(file)]
-    captured = CapturedExchanges() if logs and not all(file.is_log for file in found.files) else None
-    if len(logs) < 2 and captured is None:
+    logs = [file for file in found.files if file.is_log]
+    captured = CapturedExchanges() if logs and len(logs) < len(found.files) else None
+    for file in logs:
+        if file.source is not None:
+            if captured is None:
+                file.first_time = first_time(file.source)
+            else:
+                file.captured = captured
+                file.source.match(captured)
+    logs = [file for file in logs if file.reopened and not remote.is_remote(file.path)]
+    if not logs or (len(logs) < 2 and captured is None):
         return
     source = open_logs([file.path for file in logs], quota, captured)
     times = [file.first_time for file in logs if file.first_time is not None and captured is None]
@@ -383,11 +392,12 @@ def _unreadable(error: CaptureError, found: FoundFiles, *, named: bool) -> bool:
 def _open_file(path: str, status: FileStatus, quota: Quota) -> CaptureFile:
     source = open_source(path, spool=quota)
     try:
-        time = first_time(source)
+        is_log = source.is_request_log
+        # what was read of a log that can be read only once is no longer matched with packets
+        time = None if is_log and not status.regular else first_time(source)
     except CaptureError:
         source.close()
         raise
-    is_log = source.compression.endswith(REQUEST_LOG)
     if status.regular:
         source.close()
         return CaptureFile(path, status.size, status.identity, time, is_log=is_log)

@@ -31,6 +31,7 @@ from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
 from captures.packets.stores import LocalFile, SpooledFeed, Store
 from captures.packets.wrappings import (
     HEAD_SIZE,
+    REQUEST_LOG,
     decompressed,
     is_read_in_place,
     logs_as_packets,
@@ -100,6 +101,23 @@ class Source:
     def compression(self) -> str:
         """``gzip``, ``zstd``, both joined by ``+`` if nested, or empty; for a live source known once it is read."""
         return "" if self._store is None else self._store.compression
+
+    @property
+    def is_request_log(self) -> bool:
+        """Whether it is a broker's request log; of a live source the beginning is awaited.
+
+        :raises CaptureError: if it cannot be read
+        """
+        try:
+            return self._started().compression.endswith(REQUEST_LOG)
+        except OSError as error:
+            raise _failure(self.path, 0, error) from error
+
+    def match(self, captured: CapturedExchanges) -> None:
+        """Match the exchanges of a request log, of which nothing was read yet, with captured ones."""
+        store = self._started()
+        assert isinstance(store, SpooledFeed)
+        store.match(captured)
 
     @property
     def damage(self) -> str:

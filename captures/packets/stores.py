@@ -8,6 +8,7 @@ from typing import Protocol
 from captures.packets.feeds import Feed, GrowingFileFeed
 from captures.packets.spool import Spool, fill
 from captures.packets.wrappings import unwrapped
+from captures.request_log.captured import CapturedExchanges
 
 _AT_ONCE = 4 << 20
 """Maximum number of bytes read at once, so that a stop takes effect before the end of a large file."""
@@ -128,6 +129,15 @@ class SpooledFeed:
             return self.size
         consumed = self._feed.consumed()
         return int(self.size / consumed) if consumed else None
+
+    def match(self, captured: CapturedExchanges) -> None:
+        """Match the exchanges of a request log with captured ones."""
+        from captures.request_log.feed import (
+            RequestLogFeed,
+        )  # it imports captures.export, which imports this package
+
+        assert isinstance(self._feed, RequestLogFeed)
+        self._feed.match(captured)
 
     def held(self, offset: int) -> bool:
         return offset >= self._spool.begin

@@ -48,6 +48,10 @@ class RequestLogFeed:
         self._writer.interface(name=INTERFACE, description="request log of a broker", snapshot_length=0)
         self._ready = memoryview(self._output.getvalue())
 
+    def match(self, captured: CapturedExchanges) -> None:
+        """Match the exchanges with captured ones; nothing was read yet."""
+        self._packets = RequestLogPackets(captured)
+
     @property
     def damage(self) -> str:
         """Why a log ended early, and how many entries could not be read."""
@@ -81,6 +85,8 @@ class RequestLogFeed:
             # after each entry, so that the order does not depend on the chunk size
             self._writer.write_packets(self._packets.ready(all_of_them=False))
         self._ended = all(log.ended for log in self._logs)
+        for failure in self._packets.release(ended=self._ended):
+            self._logs[0].lose(0, _reason(failure))
         self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
         self._ready = memoryview(self._output.getvalue())
 

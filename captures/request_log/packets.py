@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from captures.export.pcapng_writer import Packet
 from captures.export.segments import MAX_SEGMENT, Conversation
 from captures.interventions import as_comment
-from captures.request_log.captured import CapturedExchanges, Place
+from captures.request_log.captured import CapturedExchanges, LoggedExchange
 from captures.request_log.entries import Entry, EntryError
 from captures.request_log.frames import frames_of
 from dissectors.budget import limit
@@ -61,10 +61,37 @@ class RequestLogPackets:
         """
         total = round(entry.total_time_ms * 1e6)
         if self._captured is not None:
-            header = entry.request_header
-            place = Place(entry.ends, header.request_api_key, header.correlation_id, time - total)
-            if self._captured.take(place, entry.broker_log(captured=True)):
+            header, measured = entry.request_header, entry.broker_log(captured=True)
+            logged = LoggedExchange(
+                (time, entry),
+                entry.connection,
+                entry.ends,
+                header.request_api_key,
+                header.request_api_version,
+                header.correlation_id,
+                header.client_id,
+                time - total,
+                total - measured.send,
+                measured,
+                lambda: frames_of(entry),
+            )
+            if self._captured.take(logged):
                 return
+        self._put(time, entry)
+
+    def release(self, *, ended: bool) -> Iterator[Exception]:
+        """Add entries that turned out not to be captured; yield why some cannot be added.
+
+        :param ended: whether no more entries follow
+        """
+        for logged in () if self._captured is None else self._captured.released(ended):
+            try:
+                self._put(*logged.entry)
+            except Exception as error:
+                yield error
+
+    def _put(self, time: int, entry: Entry) -> None:
+        total = round(entry.total_time_ms * 1e6)
         frames = frames_of(entry)
         comment = entry.broker_log(
             request_left_out=frames.request_left_out, response_left_out=frames.response_left_out

@@ -284,7 +284,7 @@ def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunIn
     """Find captures, and leave out those that are already in the tables."""
     if any(map(is_readable_once, paths)):
         return RunInputs(list(paths), len(paths), [])
-    files = find_files(paths, Quota(DEFAULT_SPOOL))
+    files = find_files(paths, Quota(DEFAULT_SPOOL), logs_beside_packets=True, joined=False)
     unreadable = [OmittedFile(error.path, error.reason) for error in files.unreadable]
     # a named pipe can be read only once, and cannot be recognized again
     pipes = [file.path for file in files.files if file.source is not None]

@@ -247,6 +247,7 @@ PRINTED = {
                     "journeys[].groups[].deliveries[]": 7,
                     "journeys[].groups[].commit": 8,
                     "journeys[].groups[].committed_before": 8,
+                    "journeys[].logs[]": 10,
                     "waits": 9,
                     "waits.groups[]": 9,
                 },

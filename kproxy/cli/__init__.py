@@ -42,6 +42,7 @@ COMMANDS = {
     "records": "records:RecordsRun.command",
     "replay": "replay",
     "report": "report",
+    "request-log": "request_log",
     "serve": "serve",
     "sniff": "sniff",
     "stats": "stats:StatsRun.command",

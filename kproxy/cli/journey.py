@@ -4,6 +4,7 @@ hop."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -51,7 +52,7 @@ class JourneyRun(
 
     RECORD is TOPIC-PARTITION@OFFSET. Instead, --key or --contains select records by content, and --topic alone selects
     all records of a topic. CAPTURE is a file, a folder, or - for standard input; several are one capture in the order
-    of time.
+    of time. The folder of a partition on a broker's disk may be among them: kproxy looks for the records in its log.
 
     For a record: when it was sent and resent, and by which client; when it was acknowledged, at which offset; its
     transaction; which Fetch response delivered it to each group first, and to which member; the first commit above it.
@@ -60,8 +61,17 @@ class JourneyRun(
     """
 
     def __init__(self, options: JourneyOptions) -> None:
+        from captures.log_segments.folders import is_log
+
         self.sought, files = _query(options)
-        super().__init__(options, files)
+        self._logs = tuple(path for path in files if is_log(path))
+        if self._logs and not self.sought.single:
+            raise click.UsageError(
+                f"{self._logs[0]} is a log, in which single records are looked up: name one, or use --key or --contains"
+            )
+        if self._logs and len(self._logs) == len(files):
+            raise click.UsageError("name a capture, too; 'kproxy records' lists the records of a log")
+        super().__init__(options, tuple(path for path in files if path not in self._logs))
 
     def run(self) -> None:
         from captures.analysis.journey import JourneyResult, Journeys
@@ -87,10 +97,33 @@ class JourneyRun(
         )
         if self.options.groups:
             result = result.of_groups(chosen(result.groups, self.options.groups))
+        if self._logs:
+            result = self._with_logs(result)
         times = capture.table.column("request_first")
         times = times[times >= 0]
         first, last = (int(times.min()), int(times.max())) if len(times) else (None, None)
         self.answer(JourneysResult(self.reading.files, first, last, result), blocks=self._blocks(result))
+
+    def _with_logs(self, result: JourneyResult) -> JourneyResult:
+        """Look for the records in the logs.
+
+        :raises CaptureError: if a log cannot be read
+        """
+        from captures.analysis.journey.stored_records import with_logs
+        from captures.log_segments import LogSurvey, partition_logs
+        from captures.packets import CaptureError
+        from kproxy.text.log_notes import log_notes
+
+        wanted = {(each.topic, each.partition) for each in result.journeys}
+        try:
+            surveys = [LogSurvey(log) for log in partition_logs(self._logs) if log.tp in wanted]
+            for note in (note for survey in surveys for note in log_notes(survey)):
+                echo(f"kproxy: {note}", err=True)
+            self.clean &= not any(damage.lossy for survey in surveys for damage in survey.damage)
+            journeys = [with_logs(journey, surveys) for journey in result.journeys]
+        except OSError as error:
+            raise CaptureError(str(error.filename), 0, error.strerror or str(error)) from error
+        return replace(result, journeys=journeys)
 
     def _blocks(self, result: JourneyResult) -> Iterator[Block]:
         from captures.meaning import words

@@ -10,6 +10,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import SETTLED, Exchange, Flag
+from captures.exchanges.table import LOGGED_SIDES
 from captures.faults import Faults
 from captures.filters import FilterError
 from captures.filters.context import Context
@@ -213,6 +214,7 @@ def text_of(exchange: Exchange) -> str:
         parts.append("found after bytes of no frame")
     if Flag.CONFLICTING in flag:
         parts.append("captured twice, with differing bytes")
+    parts += [f"{side} from the broker's log" for side, logged in LOGGED_SIDES.items() if logged in flag]
     for body in (exchange.response, exchange.request):
         if body is not None and body.guess:
             parts.append(body.guess)

@@ -127,6 +127,8 @@ class Lines:
 _SPECIAL = {
     Flag.CONFLICTING: "(captured twice, with differing bytes)",
     Flag.RESYNCHRONISED: "(found after bytes of no frame)",
+    Flag.RESPONSE_LOGGED: "(response from the broker's log)",
+    Flag.REQUEST_LOGGED: "(request from the broker's log)",
 }
 
 

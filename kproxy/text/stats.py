@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 
 from captures.analysis.api_stats import ApiRow
@@ -104,8 +104,22 @@ def latency_table(rows: list[ShareRow]) -> Table:
         ],
         about="in ms; medians but for p99, of those that waited at all; client: from a response to the next request"
         + ("; kproxy: held back by its rules and holds, no part of p50 and p99" if intervened else ""),
-        below=lambda row: [f"{why}: {span(total)} in all" for why, total in row.wait_reasons.items()],
+        below=lambda row: [
+            *(f"{why}: {span(total)} in all" for why, total in row.wait_reasons.items()),
+            *_in_broker(row),
+        ],
     )
+
+
+def _in_broker(row: ShareRow) -> Iterator[str]:
+    """Yield the time in the broker by part; parts that took no time are left out."""
+    parts = [
+        f"{name.replace('_', ' ')} {milliseconds(times.p50)} / {milliseconds(times.p99)}"
+        for name, times in row.in_broker.items()
+        if times.max
+    ]
+    if parts:
+        yield f"in the broker, p50 / p99: {', '.join(parts)}"
 
 
 def error_table(rows: list[ErrorRow], names: Names) -> Table:

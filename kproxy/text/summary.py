@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from captures.analysis.exchange_groups import Counts, ExchangeGroup, exchange_groups
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Capture, Exchange, Flag
 from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.exchange_block import ExchangeBlock
 from captures.meaning import words
@@ -150,6 +150,28 @@ def _partly_decrypted(capture: Capture) -> list[int]:
     return [each for each in tls if tls[each].info.reason and each not in capture.foreign]
 
 
+def _translated(capture: Capture) -> Iterator[str]:
+    """Yield what was found of a request log's connections whose addresses were translated."""
+    found = capture.translated
+    if found is None:
+        return
+    if found.matched:
+        yield (
+            f"{words.counted(found.matched, 'connection')} of the broker's request log matched by the content, because "
+            "the log has other addresses than the packets"
+        )
+    for count, why in (
+        (found.ambiguous, "several connections are alike"),
+        (
+            found.uncertain,
+            "no captured connection with such requests is certain to be the same",
+        ),
+    ):
+        if count:
+            entries = words.counted(count, "entry", "entries")
+            yield f"{entries} of the broker's request log not matched: its addresses were not captured, and {why}"
+
+
 def notes(capture: Capture) -> list[str]:
     """Return the reader's notes on a capture, one per line."""
     lines = _file_notes(capture.source) if isinstance(capture.source, JoinedSource) else []
@@ -162,11 +184,15 @@ def notes(capture: Capture) -> list[str]:
         _, logged = capture.table.broker_log_column("captured", slice(None))
         lacking = int(np.count_nonzero(capture.table.only_logged()))
         both = int(np.count_nonzero(logged)) - lacking
-        hint = "" if both else "; addresses must be the same in both"
+        added = capture.table.column("flags") & np.uint16(Flag.REQUEST_LOGGED | Flag.RESPONSE_LOGGED) != 0
+        completed = f" ({np.count_nonzero(added):,} of them lack a request or response, which it has)"
+        hint = "" if both else "; nothing in it is certain to be what was captured"
         lines.append(
-            f"the broker's request log has measurements of {words.counted(both, 'captured exchange')}, and "
+            f"the broker's request log has measurements of {words.counted(both, 'captured exchange')}"
+            f"{completed if added.any() else ''}, and "
             f"{words.counted(lacking, 'exchange')} that the packets lack{hint}"
         )
+        lines += _translated(capture)
     elif len(logs):
         lines.append(
             "made of a broker's request log, which leaves out records, packets and requests without an end"

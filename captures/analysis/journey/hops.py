@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from captures.analysis.journey.model import Attempt, Commit, Delivery, GroupStops, Journey, Moment, Settlement
+from captures.analysis.journey.model import (
+    Attempt,
+    Commit,
+    Delivery,
+    GroupStops,
+    Journey,
+    LogPlace,
+    Moment,
+    Settlement,
+)
 from captures.analysis.journey.totals import GroupWaits
 from captures.meaning import words
 from dissectors.error_codes import ErrorCode, error_name
@@ -56,6 +65,7 @@ def hops(journey: Journey) -> list[Hop]:
         hop if hop.time in (None, first) else replace(hop, wait=time - first) for time, hop in at_brokers
     ]
     since = journey.acknowledged.answered if journey.acknowledged else journey.sent
+    timed += map(_in_log, journey.logs)
     return [*timed, *(hop for each in journey.groups for hop in _in_group(each, since))]
 
 
@@ -90,6 +100,20 @@ def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
         yield _moment_hop("replicated", moment, f"to broker {node}")
     for hop in _transaction(journey):
         yield hop.time or 0, hop
+
+
+def _in_log(place: LogPlace) -> Hop:
+    """Return the hop of a record in a log on disk; its clock is the broker's, so it has no duration."""
+    if place.file is None:
+        name = "not in the log" if place.absent else "in the log?"
+        return Hop(name, None, None, words.line(f"{place.folder}: {place.reason}"), None)
+    batch = f"batch {place.base_offset}..{place.last_offset}"
+    text = f"{place.file} byte {place.position}, {batch}"
+    if place.committed is not None:
+        text += ", committed" if place.committed else ", aborted"
+    if place.reason:
+        text += f": {place.reason}"
+    return Hop("in the log", place.appended, None, words.line(text), None, odd=bool(place.reason))
 
 
 def _moment_hop(name: str, moment: Moment, text: str) -> tuple[int, Hop]:

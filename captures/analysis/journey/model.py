@@ -6,9 +6,11 @@ number of the exchange that shows the fact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
+
+import msgspec
 
 from captures.analysis.journey.found_records import BatchSeen
 from captures.json_objects import OrNull, Time, Word
@@ -192,6 +194,32 @@ class ReplicaMoment(NamedTuple):
     exchange: int
 
 
+class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log of a broker says of the record.
+
+    :ivar absent: whether the record is certain not to be there; None if that is unknown
+    :ivar file: segment with it; None if it was not found, as all of the following
+    :ivar position: byte of its batch in the file
+    :ivar base_offset: first offset of the batch
+    :ivar last_offset: last offset of the batch
+    :ivar appended: when the broker appended it; None if the topic has other timestamps
+    :ivar committed: whether its transaction was committed, by the log; None outside transactions, and if unknown
+    :ivar reason: why it is not there, or that another record is; otherwise empty
+    """
+
+    JSON = "folder absent file position base_offset last_offset appended committed reason"
+
+    folder: str
+    absent: bool | None = True
+    file: str | None = None
+    position: int | None = None
+    base_offset: int | None = None
+    last_offset: int | None = None
+    appended: Time | None = None
+    committed: bool | None = None
+    reason: OrNull[str] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Journey:
     """The journey of one record.
@@ -204,11 +232,12 @@ class Journey:
     :ivar stable: the first Fetch response with a last stable offset above it: from then on read_committed consumers may
         have it
     :ivar replicas: node ID -> the first Fetch response that delivered it
+    :ivar logs: the record in the logs that were read with the capture
     """
 
     JSON = (
         "topic partition offset record=content batch attempts acknowledged=acknowledged.answered acknowledge_ns copies "
-        "readable stable transaction replicas=replica_moments groups"
+        "readable stable transaction replicas=replica_moments groups logs"
     )
 
     topic: str
@@ -224,6 +253,7 @@ class Journey:
     transaction: Transaction | None
     replicas: dict[int, Moment]
     groups: list[GroupStops]
+    logs: list[LogPlace] = field(default_factory=list)
 
     @property
     def sent(self) -> int | None:

@@ -20,7 +20,7 @@ class RowShares(TimeShares):
         throttle = self._throttles.of(exchange)
         sums.note(throttle)
         latency = -1 if exchange.latency is None else max(exchange.latency, 0)
-        values = (exchange.connection, exchange.time, -1, latency, exchange.wait, throttle.paused, 0)
+        values = (exchange.connection, exchange.time, -1, latency, exchange.wait, throttle.paused, 0, -1)
         place = self._append(*([value] for value in (list(self._sums).index(exchange.api), *values)))
         if exchange.wait and latency >= 0:
             sums.wait_reasons[exchange.wait_reason] += exchange.wait

@@ -203,6 +203,8 @@ def test_the_table_of_filters_leaves_no_field_out():
         "response.damaged",
         "conflicting",
         "resynchronised",
+        "request_logged",  # captures/request_log
+        "response_logged",
         "guess",
         "problem",
         "transactional_id",

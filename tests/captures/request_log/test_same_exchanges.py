@@ -6,9 +6,12 @@ a transaction, errors. Times in the logs are in UTC. Brokers before 2.8 wrote te
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,10 @@ from captures.analysis.groups.history import GroupHistories
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.incidents.model import IncidentKind
 from captures.analysis.round_trips import RoundTrips
-from captures.exchanges import Capture, Exchange, ExchangeReader, Flag, open_capture
+from captures.analysis.time_shares import TimeShares
+from captures.exchanges import NO_ANSWER_SEEN, Capture, Exchange, ExchangeReader, Flag, open_capture
 from captures.exchanges.broker_logs import Lack
+from captures.exchanges.columns import ExchangeColumns
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
 from captures.filters import Filter
@@ -246,6 +251,24 @@ def test_packets_and_log_together_are_one_set_of_exchanges(release: str) -> None
         assert each.broker_log == logged
 
 
+@pytest.mark.parametrize("piped", ["pcap", "log"])
+def test_either_may_come_from_a_pipe(piped: str, tmp_path: Path) -> None:
+    contents = {
+        "pcap": zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes()),
+        "log": gzip.decompress((DATA / "kafka_2.7.2.log.gz").read_bytes()),
+    }
+    paths = {kind: tmp_path / kind for kind in contents}
+    for kind, path in paths.items():
+        os.mkfifo(path) if kind == piped else path.write_bytes(contents[kind])
+    writer = Thread(target=lambda: paths[piped].write_bytes(contents[piped]))
+    writer.start()
+    capture = open_capture([str(path) for path in paths.values()])
+    capture.read()
+    writer.join()
+    assert capture.notes.broker_logs.captured == len(_exchanges("kafka_2.7.2.pcap.zst"))
+    assert len(capture.table) == len(_exchanges("kafka_2.7.2.log.gz"))
+
+
 def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
     both = open_capture([str(DATA / f"kafka_2.7.2.{kind}") for kind in ("pcap.zst", "log.gz")])
     both.read()
@@ -260,13 +283,91 @@ def test_measurements_are_exported_with_the_packets(tmp_path: Path) -> None:
     assert logs[0] == logs[1]
 
 
+def _packets(name: str) -> tuple[bytes, list[bytes]]:
+    """Return the header of a capture and its packets, with their headers."""
+    data = zstandard.decompress((DATA / name).read_bytes())
+    found, at = [], 24
+    while at < len(data):
+        end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at:end])
+        at = end
+    return data[:24], found
+
+
 def _later_packets(path: Path) -> Path:
-    packets = zstandard.decompress((DATA / "kafka_2.7.2.pcap.zst").read_bytes())
-    starts = [24]
-    while starts[-1] < len(packets):
-        starts.append(starts[-1] + 16 + int.from_bytes(packets[starts[-1] + 8 : starts[-1] + 12], "little"))
-    path.write_bytes(packets[:24] + packets[starts[-264] :])
+    header, packets = _packets("kafka_2.7.2.pcap.zst")
+    path.write_bytes(header + b"".join(packets[-264:]))
     return path
+
+
+def _payload_of_broker(packet: bytes) -> bool | None:
+    """Return whether the broker of kafka_2.7.2 sent a packet; None if it has no payload."""
+    ip = packet[16 + 14 :]
+    header = (ip[0] & 15) * 4
+    size = int.from_bytes(ip[2:4], "big") - header - (ip[header + 12] >> 4) * 4
+    return int.from_bytes(ip[header : header + 2], "big") == 37397 if size else None
+
+
+def _incomplete(kind: str, path: Path) -> Path:
+    """Write the packets of one direction, or all but some of the broker's."""
+    header, packets = _packets("kafka_2.7.2.pcap.zst")
+    sent = [_payload_of_broker(each) for each in packets]
+    wanted = {
+        "requests": lambda at: sent[at] is not True,
+        "responses": lambda at: sent[at] is not False,
+        "lossy": lambda at: not (sent[at] and at % 7 == 3),
+    }[kind]
+    path.write_bytes(header + b"".join(each for at, each in enumerate(packets) if wanted(at)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["requests", "responses", "lossy"])
+def test_what_the_packets_lack_comes_from_the_log(kind: str, tmp_path: Path) -> None:
+    packets = _incomplete(kind, tmp_path / "incomplete.pcap")
+    capture = open_capture([str(packets), str(DATA / "kafka_2.7.2.log.gz")])
+    capture.read()
+    log, wire, completed = _exchanges("kafka_2.7.2.log.gz"), _exchanges("kafka_2.7.2.pcap.zst"), 0
+    found = {_key(each): each for each in ExchangeReader(capture, annotate=False)}
+    assert found.keys() == log.keys()
+    for key, each in found.items():
+        if each.flag & (Flag.RESPONSE_LOGGED | Flag.REQUEST_LOGGED):
+            completed += 1
+            side = "response" if Flag.RESPONSE_LOGGED in each.flag else "request"
+            assert getattr(each, side).value == getattr(log[key], side).value
+            assert (each.api, each.version, each.client_id) == (
+                log[key].api,
+                log[key].version,
+                log[key].client_id,
+            )
+            seen = wire[key].latency
+            assert each.latency is not None
+            assert kind == "lossy" or seen is None or each.latency <= seen + 2_000_000
+            assert each.latency + 2_000_000 >= (log[key].latency or 0)
+    assert completed >= {"requests": 160, "responses": 160, "lossy": 10}[kind]
+    # two connections were reset in the middle of their last responses
+    unseen = [each for each in found.values() if each.flag & (NO_ANSWER_SEEN | Flag.ORPHAN)]
+    assert len(unseen) <= 2
+    assert f"{completed} of them lack a request or response" in "".join(notes(capture))
+    diagnosis = Diagnosis(capture, lambda _: None)
+    for each in ExchangeReader(capture):
+        diagnosis.add(each)
+    assert "unanswered_requests" not in {finding.rule for finding in diagnosis.findings()}
+
+
+def test_completed_exchanges_are_exported_as_such(tmp_path: Path) -> None:
+    packets = _incomplete("requests", tmp_path / "incomplete.pcap")
+    capture = open_capture([str(packets), str(DATA / "kafka_2.7.2.log.gz")])
+    capture.read()
+    exported = tmp_path / "exported.pcapng"
+    with exported.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(capture))
+    again = open_capture(str(exported))
+    again.read()
+    found = [
+        [(each.flag, each.broker_log, each.summary) for each in ExchangeReader(each)]
+        for each in (capture, again)
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.fixture
@@ -334,3 +435,36 @@ def test_rules_that_need_records_say_that_they_are_blind() -> None:
     blind = {each.rule.name: each.why for each in diagnosis.blind()}
     assert "not the records" in blind["crc_failures"]
     assert "finished" in blind["unanswered_requests"]
+
+
+def test_the_time_of_captured_exchanges_is_split_by_the_brokers_measurements() -> None:
+    wire, log = (DATA / f"kafka_4.3.0.{kind}" for kind in ("pcap.zst", "log.gz"))
+    capture = open_capture([str(wire), str(log)])
+    capture.read()
+    reader = ExchangeReader(capture)
+    shares = TimeShares(capture, lambda _: None)
+    shares.add_columns(ExchangeColumns(capture, reader.rows), reader, np.arange(len(reader)))
+    found = {row.api: row for row in shares.result()}
+    both = [each for each in reader if each.api == "Metadata"]
+    outside = [
+        each.latency - sum(getattr(each.broker_log, name) for name in BrokerLog.TIMES if name != "send")
+        for each in both
+    ]
+    metadata = found["Metadata"]
+    assert metadata.network is not None
+    assert metadata.network.total == sum(max(each, 0) for each in outside)
+    assert metadata.broker is not None
+    assert metadata.broker.total + metadata.network.total == sum(each.latency for each in both)
+    assert metadata.in_broker["local"].total == sum(each.broker_log.local for each in both)
+    assert found["BrokerHeartbeat"].network is None  # of a connection that only the log has
+
+
+def test_findings_of_slow_answers_name_the_part_of_the_broker() -> None:
+    capture = _capture("kafka_4.3.0.log.gz")
+    limits = {"slow_broker.latency": 10.0, "slow_broker.answers": 1.0}
+    diagnosis = Diagnosis(capture, lambda _: None, limits=limits)
+    for each in ExchangeReader(capture):
+        diagnosis.add(each)
+    [found] = [each for each in diagnosis.findings() if each.subject.endswith(", BrokerRegistration")]
+    assert "most of it is remote (waiting for others), 201.1 ms on average" in found.sentence
+    assert "controller" in found.advice

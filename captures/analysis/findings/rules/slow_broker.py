@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -12,8 +13,9 @@ from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
 from captures.analysis.throttling import Throttles
 from captures.arrays import Bools
-from captures.exchanges import Exchange
+from captures.exchanges import Exchange, Flag
 from captures.filters.lexer import quoted
+from captures.interventions import BrokerLog
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import MS
@@ -27,12 +29,61 @@ _ADMIN = frozenset({
 CreatePartitions, ElectLeaders, reassignments, UpdateFeatures, AddRaftVoter and RemoveRaftVoter (KIP-853)."""
 
 
+_NETWORK = "network"
+_PARTS = {
+    "request_queue": "waiting for a handler thread",
+    "local": "work of the handler thread",
+    "remote": "waiting for others",
+    "throttle": "held back by a quota",
+    "response_queue": "waiting for a network thread",
+    "send": "sending",
+    _NETWORK: "outside the times that the broker measured",
+}
+"""Parts of the time in the broker (:attr:`BrokerLog.TIMES`), in words."""
+_PART_ADVICE = {
+    "request_queue": "All handler threads were busy: raise num.io.threads, or look for what keeps them busy (local "
+    "time).",
+    "local": "The leader worked for that long: check its disks, page cache, garbage collection and CPU.",
+    "remote": "The broker waited for replicas, the controller or other members: check the followers (findings "
+    "slow_followers and isr_changes) and the controller.",
+    "throttle": "Check the quotas of this client and user.",
+    "response_queue": "The network threads of the listener were busy: raise num.network.threads.",
+    "send": "The client or the network took the response slowly.",
+    _NETWORK: "Requests waited before the broker had read them, or in the network: check num.network.threads, the "
+    "load of the broker's host, and packet loss.",
+}
+
+
 class _Answers(msgspec.Struct):
-    """Responses of a broker for one API. Counting suffices to know whether a percentile is above a limit."""
+    """Responses of a broker for one API. Counting suffices to know whether a percentile is above a limit.
+
+    :ivar parts: part of the time -> ns in all, of the slow responses in the broker's request log
+    :ivar logged: number of these
+    """
 
     all: int = 0
     longest: int = 0
     slow: Occurrences = msgspec.field(default_factory=Occurrences)
+    parts: Counter[str] = msgspec.field(default_factory=Counter)
+    logged: int = 0
+
+    def split(self, exchange: Exchange, latency: int) -> None:
+        """Add where the time of a slow response went, if the broker's request log has it."""
+        logged = exchange.broker_log
+        if logged is None:
+            return
+        self.logged += 1
+        spent = {name: getattr(logged, name) for name in BrokerLog.TIMES}
+        inside = sum(spent.values()) - logged.send
+        spent["remote"] = max(logged.remote - exchange.wait, 0)
+        if logged.captured and not exchange.flag & (Flag.REQUEST_LOGGED | Flag.RESPONSE_LOGGED):
+            spent[_NETWORK] = max(latency - inside, 0)
+        self.parts.update(spent)
+
+    @property
+    def longest_part(self) -> str | None:
+        """The part that took most of the time; None if no log has it."""
+        return self.parts.most_common(1)[0][0] if self.logged else None
 
 
 class SlowBroker(Rule):
@@ -45,7 +96,9 @@ class SlowBroker(Rule):
         "The time from the end of a request to the start of its response, without the waits that the protocol "
         "intends: long polls and requests queued after them on the same connection, members that wait for each "
         "other, throttling and the pauses after it. The rest is the broker's work, its queues, and the network. "
-        "For a Produce with acks=all it includes the followers' time, because that wait is not on the wire. The "
+        "For a Produce with acks=all it includes the followers' time, because that wait is not on the wire. If the "
+        "broker's request log was read, too, the finding names the part of the time that was longest. The "
+        "of the broker that took most of it. The "
         "first requests after a start are slow in every broker."
     )
     key = Key.BROKER
@@ -82,6 +135,7 @@ class SlowBroker(Rule):
         excess = exchange.latency - exchange.wait - max(paused, queued)
         if excess > self.limit("latency") * MS:
             answers.slow.add(exchange)
+            answers.split(exchange, exchange.latency)
             answers.longest = max(answers.longest, excess)
 
     def findings(self) -> Iterator[Finding]:
@@ -91,12 +145,20 @@ class SlowBroker(Rule):
                 continue
             shown = self.scene.capture.names.shown(broker)
             limit = round(self.limit("latency"))
+            part = answers.longest_part
+            mostly = ""
+            if part is not None:
+                average = span(answers.parts[part] // answers.logged)
+                mostly = (
+                    f" By the broker's request log most of it is {part.replace('_', ' ')} ({_PARTS[part]}), "
+                    f"{average} on average."
+                )
             yield self.finding(
                 f"broker {shown}, {api}",
                 f"{slow:,} of {answers.all:,} {api} answers of {shown} took longer than {span(limit * MS)}"
                 f" ({100 * slow / answers.all:.0f}%), the longest {span(answers.longest)}; designed waits are not "
-                f"counted.",
-                _advice(api),
+                f"counted.{mostly}",
+                _advice(api) if part is None else _PART_ADVICE[part],
                 answers.slow,
                 filter_text=f"broker == {quoted(broker)} and api == {api} and excess > {limit}ms",
             )

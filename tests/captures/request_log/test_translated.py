@@ -1,0 +1,112 @@
+"""Request logs whose addresses differ from the captured ones, as behind address translation or a load balancer."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.export.capture_file import CaptureFileWriter
+from captures.export.selection import Selection
+from kproxy.text.summary import notes
+
+DATA = Path(__file__).parents[2] / "data" / "request_log"
+
+_LINE = (
+    "[2026-11-27 16:57:{second:06.3f}] DEBUG Completed request:RequestHeader(apiKey=HEARTBEAT, apiVersion=0, "
+    "clientId=c, correlationId={number}) -- {{group_id=g,generation_id=1,member_id={member}}},"
+    "response:{{error_code=0}} "
+    "from connection 10.0.0.1:9092-{client}-0;totalTime:1.0,requestQueueTime:0.0,localTime:{secret}.0,"
+    "remoteTime:0.0,throttleTime:0.0,responseQueueTime:0.0,sendTime:0.0\n"
+)
+
+
+def _read(*paths: Path) -> Capture:
+    capture = open_capture([str(path) for path in paths])
+    capture.read()
+    return capture
+
+
+@pytest.mark.parametrize("broker", ["127.0.0.1:33821", "10.1.1.1:9092"])
+def test_connections_are_matched_by_their_content(tmp_path: Path, broker: str) -> None:
+    log = gzip.decompress((DATA / "kafka_4.3.0.log.gz").read_bytes()).decode()
+    translated = tmp_path / "translated.log"
+    ports: dict[str, int] = {}
+    translated.write_text(
+        re.sub(
+            r"127\.0\.0\.1:33821-127\.0\.0\.1:(\d+)",
+            lambda found: f"{broker}-10.9.9.9:{ports.setdefault(found[1], 20_000 + len(ports))}",
+            log,
+        )
+    )
+    packets = DATA / "kafka_4.3.0.pcap.zst"
+    truth = {
+        (each.client, each.correlation_id): each.broker_log
+        for each in ExchangeReader(_read(packets, DATA / "kafka_4.3.0.log.gz"), annotate=False)
+    }
+    capture = _read(packets, translated)
+    captured = [
+        each
+        for each in ExchangeReader(capture, annotate=False)
+        if each.broker_log is None or each.broker_log.captured
+    ]
+    matched = [each for each in captured if each.broker_log is not None]
+    assert len(matched) == 130
+    assert all(truth[each.client, each.correlation_id] == each.broker_log for each in matched)
+    told = "\n".join(notes(capture))
+    assert "10 connections of the broker's request log matched by the content" in told
+    assert f"{len(captured) - 130} entries of the broker's request log not matched" in told
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_look_alikes_are_never_confused(tmp_path: Path, seed: int) -> None:
+    """Clients of the same ID send the same requests; some of them with a member ID of their own."""
+    chance = random.Random(seed)
+    clients = range(chance.randint(2, 6))
+    own = [chance.random() < 0.5 for _ in clients]
+    captured = [chance.random() < 0.8 for _ in clients]
+    logged = [chance.random() < 0.8 for _ in clients]
+    entries = [
+        (10 + number + client * chance.choice([0.001, 0.3]), client, number)
+        for client in clients
+        for number in range(chance.randint(1, 6))
+    ]
+
+    def write(name: str, wanted: list[bool], address: str, ahead: float) -> Path:
+        path = tmp_path / name
+        path.write_text(
+            "".join(
+                _LINE.format(
+                    second=second + ahead,
+                    number=number,
+                    member=f"m{client}" if own[client] else "",
+                    client=f"{address}:{5000 + client}",
+                    secret=client,
+                )
+                for second, client, number in sorted(entries)
+                if wanted[client]
+            )
+        )
+        return path
+
+    alone = _read(write("captured.log", captured, "10.0.0.2", 0.0)) if any(captured) else None
+    log = write("broker.log", logged, "10.7.7.7", chance.choice([0.0, 3.0]))
+    if alone is None or not any(logged):
+        return
+    packets = tmp_path / "packets.pcapng"
+    with packets.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(alone))
+    capture = _read(packets, log)
+    matched = 0
+    for each in ExchangeReader(capture, annotate=False):
+        if each.client.startswith("10.0.0.2") and each.broker_log is not None and each.broker_log.captured:
+            client = int(each.client.rpartition(":")[2]) - 5000
+            assert each.broker_log.local == client * 1_000_000
+            matched += 1
+    sent = [sum(client == each for _, each, _ in entries) for client in clients]
+    sure = [own[each] and captured[each] and logged[each] and sent[each] >= 3 for each in clients]
+    assert matched == sum(count for count, each in zip(sent, sure, strict=True) if each)
