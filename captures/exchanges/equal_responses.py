@@ -25,7 +25,7 @@ class EqualResponses:
 
     def decode(self, payload: bytes, key: int, asked: int, *, complete: bool) -> Body:
         """Decode a response (:func:`~dissectors.frames.decode_response`)."""
-        if key != ApiKey.API_VERSIONS or not complete:
+        if key != ApiKey.API_VERSIONS or not complete or len(payload) < _BEHIND_ID:
             return decode_response(payload, key, asked, complete=complete)
         content = asked, payload[_BEHIND_ID:]
         known = self._known.get(content)
@@ -34,5 +34,4 @@ class EqualResponses:
                 self._known.clear()
             known = self._known[content] = decode_response(payload, key, asked)
         correlation_id = int.from_bytes(payload[:_BEHIND_ID], "big", signed=True)
-        header = {**known.header, "correlation_id": correlation_id} if known.header else known.header
-        return replace(known, raw=payload, header=header)
+        return replace(known, raw=payload, header={**known.header, "correlation_id": correlation_id})

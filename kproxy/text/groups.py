@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 
+from msgspec import UnsetType
+
 from captures.analysis.clusters import beside
 from captures.analysis.groups.facts import (
     SHOWN,
@@ -60,7 +62,7 @@ class GroupText:
         show_all: bool,
         incidents: Sequence[Incident] = (),
     ) -> None:
-        self._incidents: dict[tuple[str, str], list[Incident]] = {}
+        self._incidents: dict[tuple[str, str | UnsetType], list[Incident]] = {}
         for incident in incidents:
             for group in set(incident.groups):
                 self._incidents.setdefault((group, incident.cluster), []).append(incident)
