@@ -1,9 +1,11 @@
 """How long commands take beside tshark's dump of three fields: ``python -m benchmarks.analyses [PART...]``.
 
 Parts are the commands that read a whole capture, as users type them, with their output thrown away: ``stats``,
-``groups``, ``clients``, ``lag``, ``diagnose``, ``api-versions``, ``read``, ``export``. Captures are made: steady
-produce and fetch traffic, very small messages, and records on their way through groups that commit. Each command runs
-in a process of its own, in turns with tshark on the same file; figures are medians, ratios are taken within a round.
+``groups``, ``clients``, ``lag``, ``diagnose``, ``incidents``, ``api-versions``, ``read``, ``export``. Captures are
+made: steady produce and fetch traffic, whole and without handshakes and every hundredth packet, very small messages,
+and records on their way through groups that commit; a recorded cluster is repeated, each time with new connections.
+Each command runs in a process of its own, in turns with tshark on the same file; figures are medians, ratios are taken
+within a round.
 ``story`` is how long it takes to tell the timelines of a group that has been at peace for a million heartbeats, once
 these were added.
 """
@@ -19,7 +21,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks import pipeline, traffic
-from benchmarks.captures import MB, MIB, TABLE, Run, made, measured, tshark_fields, tshark_missing
+from benchmarks.captures import MB, MIB, TABLE, Run, made, measured, repeated, tshark_fields, tshark_missing
+from benchmarks.jobs import damaged
 from benchmarks.outcome import Aim, for_programs
 from captures.analysis.groups.history import GroupHistories
 from captures.exchanges import Exchange, Flag
@@ -32,13 +35,16 @@ COMMANDS = {
     "clients": ["clients"],
     "lag": ["lag", *_ONE],
     "diagnose": ["diagnose", *_ONE],
+    "incidents": ["incidents", *_ONE],
     "api-versions": ["api-versions", *_ONE],
     "read": ["read", *_ONE],
     "export": ["export", *_ONE, "--format", "csv", "-o", "-"],
 }
-TARGETS = {"diagnose": 2.0, "read": 2.0, "export": 3.0}
+TARGETS = {"diagnose": 2.0, "incidents": 2.0, "read": 2.0, "export": 3.0}
 """Times as fast as tshark by processor time; of the other commands :data:`TARGET`."""
 TARGET = 4.0
+_CLUSTER = Path(__file__).parent.parent / "tests/data/clean/26_k430_steady_clients.pcap.zst"
+_LOSE = 100  # packets, of which one is left out
 HEARTBEATS = 1_000_000
 _MEMBERS = 20
 _EVERY = 3_000_000_000  # ns between two heartbeats of a member
@@ -47,10 +53,13 @@ _HEARTBEAT = 12
 
 def captures(options: argparse.Namespace) -> dict[str, Path]:
     """Return the captures by what is in them."""
+    steady = made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
     return {
-        "steady traffic": made("steady", int(options.mb * MB), traffic.GENERATED["steady"]),
+        "steady traffic": steady,
+        "steady traffic with loss": Path(damaged(str(steady), _LOSE)),
         "very small messages": made("tiny", int(options.tiny_mb * MB), traffic.GENERATED["tiny"]),
         "records on their way": pipeline.capture(int(options.pipeline_mb * MB), 3),
+        "a recorded cluster": repeated(_CLUSTER, int(options.cluster_mb * MB)),
     }
 
 
@@ -174,6 +183,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--pipeline-mb", type=float, default=100, help="size of that of records on their way (default 100)"
+    )
+    parser.add_argument(
+        "--cluster-mb", type=float, default=40, help="size of that of a recorded cluster (default 40)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each measurement (default 3)")
     options = parser.parse_args()

@@ -52,7 +52,7 @@ def _arguments(text: str) -> tuple[str, ...]:
 PARTS = {
     "analyses": Part(
         _arguments("--rounds 2"),
-        _arguments("--mb 5 --tiny-mb 2 --pipeline-mb 5 --rounds 1"),
+        _arguments("--mb 5 --tiny-mb 2 --pipeline-mb 5 --cluster-mb 1 --rounds 1"),
         ("tshark",),
     ),
     "captures": Part(

@@ -154,6 +154,8 @@ class Negotiation:
         self._clients: dict[str, _Client] = {}
         self._fallbacks: dict[tuple[str, str, int, int], _Sighting] = {}
         self._changes: dict[str, _Sighting] = {}
+        self._announced: tuple[Body, dict[int, Range]] = ({}, {})
+        """The latest response with ranges, and these."""
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -194,11 +196,16 @@ class Negotiation:
         response = exchange.response_body
         if not response or number(response, "error_code", 0):
             return
-        apis = {
-            number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
-            for row in rows(response, "api_keys")
-            if row.get("api_key") is not None
-        }
+        if response is not self._announced[0]:  # equal ones are one object
+            self._announced = (
+                response,
+                {
+                    number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
+                    for row in rows(response, "api_keys")
+                    if row.get("api_key") is not None
+                },
+            )
+        apis = self._announced[1]
         if not apis:
             return
         offer = self._offers[exchange.broker]
@@ -235,16 +242,13 @@ class Negotiation:
         asks = True if seen.asks else False if any(map(self._whole, seen.connections)) else None
         software = [each for each, _ in seen.software.most_common()]
         found = ClientVersions(name, software, list(seen.hosts), asks, seen.is_broker)
+        anywhere: dict[int, set[int]] = {}
+        for (_, key), used in seen.used.items():
+            anywhere.setdefault(key, set()).update(used)
         for (broker, key), used in sorted(seen.used.items()):
             offered = self._offers[broker].apis.get(key)
-            elsewhere = {
-                version
-                for (other, same), versions in seen.used.items()
-                if same == key and other != broker
-                for version in versions
-            }
             use = Use(broker, key, dict(sorted(used.items())), seen.first[broker, key], offered)
-            use.elsewhere = sorted(elsewhere - set(used))
+            use.elsewhere = sorted(anywhere[key].difference(used))
             if offered is not None and max(used) == offered[1]:
                 use.limit = Limit.BROKER
             elif offered is not None and max(used) < offered[1] and asks:

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture, FrameBytes
+from captures.exchanges.equal_responses import EqualResponses
 from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.prefetch import MOST_ROWS, FramePrefetch
 from captures.exchanges.table import Flag, cluster_time
@@ -323,6 +324,7 @@ class ExchangeReader:
         """Number of the exchange at index 0."""
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = FramePrefetch(capture)
+        self._responses = EqualResponses()
         self._learned = 0
         self._naming: dict[tuple[int, int, bytes], int] = {}
         """API key, version and content of responses that named topics."""
@@ -572,9 +574,9 @@ class ExchangeReader:
             made.response = decode_response(response.payload, UNKNOWN_API, UNKNOWN_API)
             made.response.guess = ""
             return
-        made.response = decode_response(
-            response.payload, made.api_key, made.version, complete=response.complete
-        )
+        # preparing a body for display changes its values
+        decode = decode_response if self._annotate else self._responses.decode
+        made.response = decode(response.payload, made.api_key, made.version, complete=response.complete)
         self._problems(made, "response", response, made.response)
 
     @staticmethod

@@ -19,6 +19,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
+from captures.exchanges.equal_responses import EqualResponses
 from captures.exchanges.exchange import DECODING, Exchange, ExchangeReader
 from captures.exchanges.payloads import Frames, read_frames
 from captures.exchanges.shapes import RecordTallies, Shapes
@@ -37,7 +38,7 @@ from captures.meaning.waits import wait_paths
 from dissectors import wire
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.apis import api
-from dissectors.frames import Body, decode_request, decode_response
+from dissectors.frames import Body, decode_request
 from dissectors.headers import (
     SIZE_BYTES,
     request_body_start,
@@ -292,6 +293,7 @@ class ProjectedReader:
         self._own_path = own_path
         self._plans: dict[tuple[int, int, Side], _Plan] = {}
         self._room = bytearray()
+        self._responses = EqualResponses()
 
     def read(self, rows: Int64s) -> Iterator[Parts]:
         """Yield the parts of `rows` of the table, in the given order.
@@ -484,7 +486,7 @@ class ProjectedReader:
         if side == "request":
             body = decode_request(frame.payload, complete=frame.complete)
         else:
-            body = decode_response(frame.payload, plan.key, plan.asked, complete=frame.complete)
+            body = self._responses.decode(frame.payload, plan.key, plan.asked, complete=frame.complete)
         problem = not frame.complete or bool(body.problems)
         return Part(plan.asked, body.version, body.value, body.guess, problem)
 

@@ -501,9 +501,9 @@ SECTIONS = {
     "analyses": Section(
         "Commands",
         "Commands that read a whole capture, as they are typed, beside `tshark -T fields` with key, version and "
-        "correlation ID, on three made captures. Each runs on one core in a process of its own, start-up included, and "
-        "its output is thrown away. `times tshark` is how many times less processor time a command takes than tshark "
-        "on the same file. `table` is the exchange table alone, which every command makes first.",
+        "correlation ID, on made captures and a recorded one. Each runs on one core in a process of its own, start-up"
+        " included, and its output is thrown away. `times tshark` is how many times less processor time a command "
+        "takes than tshark on the same file. `table` is the exchange table alone, which every command makes first.",
         _analyses,
         _analyses_lines,
     ),

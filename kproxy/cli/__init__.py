@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from functools import partial
@@ -17,6 +18,8 @@ from kproxy.output import gate_tracebacks, gated_errors, use_color
 
 # numpy's linear algebra, which is not used here, would start a thread per processor, and these spin for a while
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# the end of the process frees all memory: a search for cycles before it takes as long as many an import
+atexit.register(gc.freeze)
 
 COMMANDS = {
     "api-versions": "api_versions:ApiVersionsRun.command",

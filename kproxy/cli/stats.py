@@ -164,8 +164,6 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         def by_group(stats: ClientStats | ConnectionStats) -> None:
             for group in groups:
                 stats.count(group)
-            for exchange in reader.several(indexes[DecisionColumns(columns).introducing].tolist()):
-                stats.introduce(exchange)
 
         def of_topics() -> None:
             clusters = self.reading.clusters(reader)
@@ -185,6 +183,19 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         }
         for table in self.tables:
             capture.faults.contained(by_table[table], f"the table {table}", None)
+        introduced: dict[str, ClientStats | ConnectionStats] = {
+            "client": self.clients,
+            "connection": connections,
+        }
+        introduce = [
+            capture.faults.guarded(stats.introduce, f"the table {table}")
+            for table, stats in introduced.items()
+            if table in self.tables
+        ]
+        introducing = DecisionColumns(columns).introducing & bool(introduce)
+        for exchange in reader.several(indexes[introducing].tolist()):
+            for add in introduce:
+                add(exchange)
 
     def _add_columns(self, capture: Capture) -> None:
         from captures.exchanges.columns import ExchangeColumns

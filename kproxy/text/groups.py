@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 
+from msgspec import UnsetType
+
 from captures.analysis.clusters import beside
 from captures.analysis.groups.facts import (
     SHOWN,
@@ -60,7 +62,10 @@ class GroupText:
         show_all: bool,
         incidents: Sequence[Incident] = (),
     ) -> None:
-        self._incidents = incidents
+        self._incidents: dict[tuple[str, str | UnsetType], list[Incident]] = {}
+        for incident in incidents:
+            for group in set(incident.groups):
+                self._incidents.setdefault((group, incident.cluster), []).append(incident)
         self._zone = zone
         self._clock = Clock(zone, dated=False)
         self._names = names
@@ -108,10 +113,9 @@ class GroupText:
             spent = sum(each.duration or 0 for each in rebalances)
             text = f"{len(rebalances):,}" + (f", {span(spent)} in all" if spent else "")
             yield Fact("rebalances", text)
-        for incident in self._incidents:
-            if timeline.group in incident.groups and timeline.cluster == incident.cluster:
-                self._described.add(incident.id)
-                yield Fact("happened", in_line(incident, self._clock), color=_ODD)
+        for incident in self._incidents.get((timeline.group, timeline.cluster), ()):
+            self._described.add(incident.id)
+            yield Fact("happened", in_line(incident, self._clock), color=_ODD)
 
     def _members(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Block]:
         columns = [
