@@ -21,7 +21,6 @@ from tests.packaging.tree import ROOT
 _TINY = 0.0005
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(12)
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_a_file_is_always_the_same(attack: Attack, tmp_path: Path) -> None:

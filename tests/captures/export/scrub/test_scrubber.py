@@ -86,7 +86,6 @@ def check(path: Path, out: Path, *, synthetic: bool) -> int:
     return records
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
