@@ -94,6 +94,7 @@ def test_recorded(path: Path, synthetic: bool, tmp_path: Path) -> None:
 
 
 @needs_reference
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["20_*.pcap", "01_*.pcap"])
 def test_every_client_broker_and_codec(pattern: str, tmp_path: Path) -> None:
     paths = sorted(captures_dir().glob(pattern))
