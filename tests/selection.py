@@ -8,7 +8,7 @@
 
 What is asked for by name runs: a folder, a file, ``-k``, or a marker (``-m slow`` runs what the default leaves out).
 
-In the gate, slow cases take turns: of those of one test function every third runs, and always at least one.
+In the gate, slow cases take turns: of those of one test function every fifth runs, and always at least one.
 
 ``turns(n)``
     says it otherwise: every ``n``-th, and with ``turns(1)`` all of them. These are for cases that check different
@@ -42,7 +42,7 @@ EXAMPLES = {"default": 20, "ci": 100}
 TURN = "TESTS_TURN"
 
 #: how many turns the slow cases of a test take together, where it does not say itself
-TURNS = 3
+TURNS = 5
 
 #: of tests with one of these all cases run in each turn
 ALWAYS_FIXTURES = frozenset({"snap_compare"})

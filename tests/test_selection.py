@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.packaging.tree import ROOT
-from tests.selection import QUICK, TURN
+from tests.selection import QUICK, TURN, TURNS
 
 pytest_plugins = ("pytester",)
 
@@ -78,7 +78,7 @@ def test_what_runs(project: pytest.Pytester, arguments: tuple[str, ...], passed:
 _TURNS = """
 import pytest
 @pytest.mark.sample(2)
-@pytest.mark.turns(5)
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("one", range(12))
 def test_many(one): pass
 @pytest.mark.slow
@@ -97,8 +97,8 @@ def test_plain(): pass
 """
 #: of each of these tests: its cases, those that run by default, how many turns run all of its slow ones
 _TURNED = {
-    "many": (12, 2, 5),
-    "unmarked": (7, 0, 3),
+    "many": (12, 2, 3),
+    "unmarked": (7, 0, TURNS),
     "few": (2, 0, 2),
     "different": (4, 0, 1),
     "alone": (1, 0, 1),
@@ -117,7 +117,7 @@ def test_turns_run_everything_together_and_something_of_all_each(
         return {line for line in done.outlines if "test_turns.py::" in line}
 
     every, default = named("", "tests"), named("", "tests", "-m", "not slow")
-    turns = [named(str(number), "tests") for number in range(7, 12)]
+    turns = [named(str(number), "tests") for number in range(7, 7 + 2 * TURNS)]
     assert named("7", "tests") == turns[0]
     for name, (cases, sample, count) in _TURNED.items():
 
