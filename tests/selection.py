@@ -8,9 +8,15 @@
 
 What is asked for by name runs: a folder, a file, ``-k``, or a marker (``-m slow`` runs what the default leaves out).
 
+In the gate, slow cases take turns: of those of one test function every fifth runs, and always at least one.
+
 ``turns(n)``
-    takes turns in the gate: of the slow cases of such a test, every ``n``-th runs. ``.ci/run`` sets :data:`TURN` to the
-    number of commits. Where the variable is not set or empty, every case runs.
+    says it otherwise: every ``n``-th, and with ``turns(1)`` all of them. These are for cases that check different
+    things, and for what any change of a text can break: generated pages, and screens that are drawn (what asks for
+    ``snap_compare`` never takes turns).
+
+``.ci/run`` sets :data:`TURN`, which is the same for all commits of a day. Where the variable is not set or empty, every
+case runs.
 """
 
 from __future__ import annotations
@@ -29,12 +35,17 @@ DEFAULT, QUICK = "not slow", "quick"
 #: what takes seconds to make: a Spark session, key stores by Java, packages. Tests that need one are slow
 SLOW_FIXTURES = frozenset({"spark", "java_stores", "build"})
 
-#: how many examples a property is tried with, where it does not say itself; HYPOTHESIS_PROFILE chooses. The gate tries
-#: other ones for each commit
-EXAMPLES = {"default": 20, "gate": 30, "ci": 100}
+#: how many examples a property is tried with, where it does not say itself; HYPOTHESIS_PROFILE chooses
+EXAMPLES = {"default": 20, "ci": 100}
 
 #: environment variable with the number of the turn
 TURN = "TESTS_TURN"
+
+#: how many turns the slow cases of a test take together, where it does not say itself
+TURNS = 5
+
+#: of tests with one of these all cases run in each turn
+ALWAYS_FIXTURES = frozenset({"snap_compare"})
 
 
 def configure(config: pytest.Config) -> None:
@@ -59,16 +70,21 @@ def is_left_out(path: Path, config: pytest.Config) -> bool:
 
 
 def leave_to_other_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the slow cases of tests marked ``turns`` that other turns run; any n turns in a row run all of them."""
+    """Deselect the slow cases that other turns run; as many turns in a row as a test takes run all of its cases."""
     turn = os.environ.get(TURN)
     if not turn:
         return
-    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    slow = [
+        item
+        for item in items
+        if item.get_closest_marker("slow") is not None
+        and ALWAYS_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    ]
     left = {
         case
-        for count, cases in _cases(slow, "turns")
+        for count, cases in _cases(slow, "turns", TURNS)
         for place, case in enumerate(cases)
-        if (place - int(turn)) % count
+        if (place - int(turn)) % min(count, len(cases))
     }
     if left:
         config.hook.pytest_deselected(items=list(left))
@@ -85,14 +101,20 @@ def mark_slow(items: list[pytest.Item]) -> None:
             case.add_marker("slow")
 
 
-def _cases(items: list[pytest.Item], name: str) -> Iterator[tuple[int, list[pytest.Item]]]:
+def _cases(
+    items: list[pytest.Item], name: str, default: int | None = None
+) -> Iterator[tuple[int, list[pytest.Item]]]:
     """Yield the argument of each test's marker `name`, and the test's cases.
 
     They are in the order of checksums of their names, so that neighbours are of no kind.
+
+    :param default: the argument where a test has no such marker; None leaves these tests out
     """
     tests = defaultdict(list)
     for item in items:
-        if (marker := item.get_closest_marker(name)) is not None:
-            tests[item.nodeid.partition("[")[0], *marker.args].append(item)
+        marker = item.get_closest_marker(name)
+        number = default if marker is None else marker.args[0]
+        if number is not None:
+            tests[item.nodeid.partition("[")[0], number].append(item)
     for (_, number), cases in tests.items():
         yield number, sorted(cases, key=lambda item: crc32(item.nodeid.encode()))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.packaging.tree import ROOT
-from tests.selection import QUICK, TURN
+from tests.selection import QUICK, TURN, TURNS
 
 pytest_plugins = ("pytester",)
 
@@ -55,6 +55,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+@pytest.mark.turns(1)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "passed"),
@@ -81,15 +82,31 @@ import pytest
 @pytest.mark.parametrize("one", range(12))
 def test_many(one): pass
 @pytest.mark.slow
-@pytest.mark.turns(2)
+@pytest.mark.parametrize("one", range(7))
+def test_unmarked(one): pass
+@pytest.mark.slow
 @pytest.mark.parametrize("one", range(2))
-def test_long(one): pass
+def test_few(one): pass
+@pytest.mark.turns(1)
+@pytest.mark.slow
+@pytest.mark.parametrize("one", range(4))
+def test_different(one): pass
+@pytest.mark.slow
+def test_alone(): pass
 def test_plain(): pass
 """
+#: of each of these tests: its cases, those that run by default, how many turns run all of its slow ones
+_TURNED = {
+    "many": (12, 2, 3),
+    "unmarked": (7, 0, TURNS),
+    "few": (2, 0, 2),
+    "different": (4, 0, 1),
+    "alone": (1, 0, 1),
+}
 
 
 @pytest.mark.slow
-def test_turns_run_everything_together_and_the_sample_each(
+def test_turns_run_everything_together_and_something_of_all_each(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project.path / "tests" / "test_turns.py").write_text(_TURNS)
@@ -100,12 +117,20 @@ def test_turns_run_everything_together_and_the_sample_each(
         return {line for line in done.outlines if "test_turns.py::" in line}
 
     every, default = named("", "tests"), named("", "tests", "-m", "not slow")
-    assert (len(every), len(default)) == (12 + 2 + 1, 2 + 1)
-    turns = [named(str(number), "tests") for number in range(7, 13)]
-    for number, ran in enumerate(turns):
-        assert default < ran
-        assert len(ran) in (2 + 3 + 1 + 1, 2 + 4 + 1 + 1)
-        assert set.union(*(turns * 2)[number : number + 3]) == every
+    turns = [named(str(number), "tests") for number in range(7, 7 + 2 * TURNS)]
+    assert named("7", "tests") == turns[0]
+    for name, (cases, sample, count) in _TURNED.items():
+
+        def of(tests: set[str], name: str = name) -> set[str]:
+            return {test for test in tests if f"::test_{name}" in test}
+
+        assert (len(of(every)), len(of(default))) == (cases, sample)
+        slow = [of(ran) - default for ran in turns]
+        for ran in slow:
+            assert (cases - sample) // count <= len(ran) <= -((sample - cases) // count)
+        for first in range(len(turns) - count + 1):
+            assert set.union(*slow[first : first + count]) == of(every) - default
+    assert all(default <= ran for ran in turns)
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ KEPT = KeptCounts.load()
 
 
 # ---------------------------------------------------------------- what is guarded
+@pytest.mark.turns(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("lot", LOTS, ids=lambda lot: lot[0])
 def test_no_more_work_is_done_than_is_kept_and_twice_the_traffic_is_twice_the_work(
@@ -66,10 +67,14 @@ def test_every_job_is_kept_and_guarded() -> None:
 
 
 @pytest.mark.slow
-def test_figures_are_the_same_in_every_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["table of tiny messages", "messages", "proxy that records", "proxy that rewrites", "read --json"]
-    first = measured(names)
-    for name, value in {
+@pytest.mark.parametrize(
+    "name", ["table of tiny messages", "messages", "proxy that records", "proxy that rewrites", "read --json"]
+)
+def test_figures_are_the_same_in_every_process(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = measured([name])[name].found
+    for variable, value in {
         "PYTHONHASHSEED": "12345",
         "LC_ALL": "C",
         "TZ": "Asia/Kathmandu",
@@ -77,19 +82,17 @@ def test_figures_are_the_same_in_every_process(tmp_path: Path, monkeypatch: pyte
         "PYTHONMALLOC": "malloc",
         "PYTHONTRACEMALLOC": "3",
     }.items():
-        monkeypatch.setenv(name, value)
+        monkeypatch.setenv(variable, value)
     elsewhere = tmp_path / "a folder with a longer name than others have, in which files are counted too"
     elsewhere.mkdir()
-    again = measured(names, folder=str(elsewhere))
-    for name in names:
-        one, other = first[name].found, again[name].found
-        for each in work.COUNTS:
-            if each in work.MEMORY:
-                assert other.counts[each] == pytest.approx(one.counts[each], rel=0.001, abs=32), (name, each)
-            else:
-                assert other.counts[each] == one.counts[each], (name, each)
-        for each in ("calls", "other calls", "lines"):
-            assert other.functions[each] == one.functions[each], (name, each)
+    again = measured([name], folder=str(elsewhere))[name].found
+    for each in work.COUNTS:
+        if each in work.MEMORY:
+            assert again.counts[each] == pytest.approx(first.counts[each], rel=0.001, abs=32), each
+        else:
+            assert again.counts[each] == first.counts[each], each
+    for each in ("calls", "other calls", "lines"):
+        assert again.functions[each] == first.functions[each], each
 
 
 @cache
@@ -107,7 +110,6 @@ ADDED = {
 }
 
 
-@pytest.mark.turns(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ADDED)
 def test_work_added_for_each_exchange_is_caught(name: str) -> None:

@@ -140,6 +140,7 @@ def names(folder: str) -> list[str]:
     return sorted(found, key=lambda name: -(captures_dir() / name).stat().st_size)
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", [name for name in names("oracle") if name not in NOT_PAIRED])
 def test_every_message_is_what_kafka_clients_decodes(name: str) -> None:
     faults: list[str] = []
@@ -222,6 +223,7 @@ def test_captures_that_cannot_be_paired() -> None:
     assert found["24_k430_tls_to_plaintext.pcap"] == ((0, 0), Counter())
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", names("records"))
 def test_every_record_is_what_kafka_clients_reads(name: str) -> None:
     by_line: dict[int, Ours] = {}

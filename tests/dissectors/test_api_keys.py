@@ -59,6 +59,7 @@ def test_keys_are_kafkas() -> None:
     assert {message.key: message.name for message in asked} == {key: f"{NAMES[key]}Request" for key in ApiKey}
 
 
+@pytest.mark.turns(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", ["dissectors", "captures", "kproxy"])
 def test_product_code_names_keys_and_codes(floor: str) -> None:

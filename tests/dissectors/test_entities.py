@@ -147,6 +147,7 @@ def test_a_struct_with_partitions_names_its_topic_by_one_of_the_known_fields() -
     assert max(map(len, named)) == 1  # so that their order does not matter
 
 
+@pytest.mark.turns(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("floor", ["dissectors", "captures", "kproxy"])
 def test_no_other_module_lists_these_fields(floor: str) -> None:

@@ -17,6 +17,7 @@ MESSAGES = facts.kept().of_kind("request", "response")
 HEADERS = facts.kept().of_kind("header")
 
 
+@pytest.mark.turns(1)
 @pytest.mark.sample(139)
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
 def test_every_layout_is_kafkas(message: facts.Message) -> None:

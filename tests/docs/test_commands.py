@@ -13,7 +13,6 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -100,15 +99,7 @@ STANDS_FOR = {
 }
 """What the pages say for an example, and what the sample has in its place."""
 
-COMES_LATER: dict[str, str] = {}
-
-
-def pages(names: list[str]) -> list[Any]:
-    """Return pages as parameters; what comes later fails until it is there, and has to be taken from the list then."""
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=COMES_LATER[name])) if name in COMES_LATER else name
-        for name in names
-    ]
+README = "../README.md"
 
 
 def reason(line: str) -> str:
@@ -139,7 +130,8 @@ def _has_commands(name: str) -> bool:
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("name", pages([name for name in PAGES if _has_commands(name)]))
+@pytest.mark.turns(1)
+@pytest.mark.parametrize("name", [name for name in PAGES if _has_commands(name)])
 def test_commands_are_taken(name: str, folder: Path) -> None:
     for file in (
         "client.properties",
@@ -157,10 +149,14 @@ def test_commands_are_taken(name: str, folder: Path) -> None:
                 pytest.fail(f"kproxy {shlex.join(command)}: {error.format_message()}")
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", pages([name for name in PAGES if any(not reason(line.text) for line in lines(name))])
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.turns(1)] if name == README else [])
+        for name in PAGES
+        if any(not reason(line.text) for line in lines(name))
+    ],
 )
 def test_commands_do_what_they_are_shown_for(name: str, samples: Path, folder: Path) -> None:
     shutil.copytree(samples, folder, dirs_exist_ok=True)
@@ -203,7 +199,6 @@ def test_every_line_is_run_or_said_not_to_be() -> None:
     unknown = [
         (name, line.text)
         for name in PAGES
-        if name not in COMES_LATER
         for line in lines(name)
         if not reason(line.text) and line.text.split()[0] not in {"kproxy", *OTHERS}
     ]
@@ -234,7 +229,7 @@ def test_what_kproxy_does_not_take_is_noticed() -> None:
 
 
 PYTHON = [(name, block) for name in PAGES for block in page(name).blocks() if block.language == "python"]
-ALONE = {"../README.md", "columns.md", "export.md"}
+ALONE = {README, "columns.md", "export.md"}
 """Pages whose Python needs nothing but a capture; that of others talks to a proxy, or is a part of a client."""
 
 

@@ -16,6 +16,8 @@ from kproxy.tui.config import settings_of
 from kproxy.tui.keymap import keymap
 from kproxy.tui.themes import color_problems
 
+pytestmark = pytest.mark.turns(1)
+
 made = cache(pages)
 
 

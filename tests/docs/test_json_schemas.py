@@ -209,7 +209,6 @@ def alterations(name: str, found: Json) -> Iterator[str]:
                 yield f"{key} of another type"
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_is_what_is_printed(name: str) -> None:

@@ -12,6 +12,8 @@ from docs import build
 from docs.tools.markdown import Page, slug
 from tests.docs.shell import PAGES, page
 
+pytestmark = pytest.mark.turns(1)
+
 
 @pytest.mark.slow
 def test_links_lead_somewhere_and_pages_are_found() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from docs.picture import DOCS, SCREENS, Screen, drawn_lines, drawn_screen, portable
 
+pytestmark = pytest.mark.turns(1)
+
 SHOWN = {
     "ui.svg": ["error_code", "27", "REBALANCE_IN_PROGRESS", "bytes of response"],
     "groups.svg": ["session_timeout", "m3 died and was removed", "rebalance"],

@@ -14,7 +14,6 @@ from fuzz.engine import replay
 from fuzz.target import CORPUS, FOUND, NAMES, OPEN, Violation, kept, known, load, whole
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_kept_inputs_hold(name: str) -> None:

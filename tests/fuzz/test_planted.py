@@ -56,7 +56,6 @@ def envelopes_inside_envelopes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frames, "_Walk", lambda *about, **more: walk(*about, **(more | {"enveloped": False})))
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "analysis", "api", "error"),

@@ -21,7 +21,6 @@ from tests.packaging.tree import ROOT
 _TINY = 0.0005
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(12)
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_a_file_is_always_the_same(attack: Attack, tmp_path: Path) -> None:
@@ -155,16 +154,20 @@ def test_what_kproxy_says_of_its_own_faults_fails_a_run() -> None:
         assert any(gate._FAULT.search(line.encode()) for line in faults.lines())
 
 
-def test_thirds_are_all_runs_and_each_has_every_file_and_command() -> None:
+def test_turns_are_all_runs_and_each_has_every_file_and_command() -> None:
     commands = [name for name, command in COMMANDS.items() if not command.again]
-    thirds = [
-        {(file, name) for number, file in enumerate(ATTACKS) for name in lane._third(commands, number + turn)}
-        for turn in range(3)
+    turns = [
+        {
+            (file, name)
+            for number, file in enumerate(ATTACKS)
+            for name in lane._of_turn(commands, number + turn)
+        }
+        for turn in range(6)
     ]
-    assert sum(map(len, thirds)) == len(set.union(*thirds)) == len(ATTACKS) * len(commands)
-    for third in thirds:
-        assert {file for file, _ in third} == set(ATTACKS)
-        assert {name for _, name in third} == set(commands)
+    assert sum(map(len, turns)) == len(set.union(*turns)) == len(ATTACKS) * len(commands)
+    for ran in turns:
+        assert {file for file, _ in ran} == set(ATTACKS)
+        assert {name for _, name in ran} == set(commands)
 
 
 def _outcome(command: str, **more: object) -> Outcome:

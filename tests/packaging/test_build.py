@@ -114,7 +114,7 @@ def test_the_source_distribution_has_tests_and_what_they_need(sdist: Path) -> No
 
 # ------------------------------------------------------------ installed
 def test_the_wheel_installs_and_runs(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
+    venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
     quiet = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     quiet.pop("PYTHONPATH", None)
@@ -129,7 +129,10 @@ def test_the_wheel_installs_and_runs(wheel: Path, tmp_path: Path) -> None:
             text=True,
         ).stdout
 
-    run("pip", "install", "--no-index", "--no-deps", wheel)
+    install = [sys.executable, "-m", "pip", "--python", str(scripts / "python"), "install"]
+    subprocess.run(
+        [*install, "--no-index", "--no-deps", str(wheel)], env=quiet, check=True, capture_output=True
+    )
     where = Path(run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     # what kproxy needs is taken from the environment of the tests; kproxy itself is not
     needed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}

@@ -196,7 +196,6 @@ CAPTURES = sorted(
 )
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_columns_give_what_exchanges_give(path: Path) -> None:

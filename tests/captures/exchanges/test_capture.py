@@ -370,6 +370,7 @@ def test_no_such_frame_and_no_such_file(tmp_path: Path) -> None:
 
 
 @needs_reference
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("group", range(8))
 def test_real_captures_both_ways_and_in_small_blocks(group: int) -> None:
     differing = []

@@ -40,7 +40,6 @@ def flags(names: list[str]) -> list[str]:
     return [name for name in names if name != "no_response_expected"]
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("block_size", [1 << 12, 1 << 22])
 @pytest.mark.parametrize("path", RECORDED)

@@ -158,7 +158,6 @@ def values_of(columns: ExchangeColumns, name: str) -> object:
     return column.tolist(), texts
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)

@@ -90,7 +90,6 @@ RECORDED = [
 ]
 
 
-@pytest.mark.turns(3)
 @needs_wireshark
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_recorded_captures_that_were_cut_or_split(path: Path, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ def texts(shapes: list[dict]) -> str:
     return repr(shapes)  # telemetry has NaN, which is not equal to itself
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
@@ -183,7 +182,6 @@ def test_scapy_agrees_on_every_checksum(tmp_path: Path) -> None:
     assert count > 120
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @needs_tshark
 @pytest.mark.parametrize(

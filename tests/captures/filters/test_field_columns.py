@@ -81,7 +81,6 @@ PROJECTED_ONLY = (
 )
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_message_columns_decide_as_full_decodes_do(name, recording):
@@ -99,7 +98,6 @@ def test_message_columns_decide_as_full_decodes_do(name, recording):
                 assert matches[exchange.row] == fits, (text, exchange.number)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_projected_bodies_decide_as_full_decodes_do(name, recording, monkeypatch):

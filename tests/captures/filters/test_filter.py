@@ -169,6 +169,7 @@ def _marked(context: Context) -> Context:
     return Context(context.names, context.groups, context.start, {"marked": {3, 9}}, {17: "look here"})
 
 
+@pytest.mark.turns(1)
 @pytest.mark.sample(18)
 @pytest.mark.parametrize(("text", "same"), SAME, ids=[text for text, _ in SAME])
 def test_filters(text, same, rebalance):

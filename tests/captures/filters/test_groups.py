@@ -144,7 +144,6 @@ def test_assignments_of_consumer_heartbeats(recording):
     assert set(inferred.values()) <= named
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_capture_tells_what_its_exchanges_tell_one_by_one(path):

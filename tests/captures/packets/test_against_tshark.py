@@ -41,7 +41,6 @@ def ours(got: CaptureContent) -> list[dict[str, bytes]]:
     ]
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.glob("*.pcap*")))
 def test_streams_are_what_tshark_follows(name: str) -> None:

@@ -155,7 +155,6 @@ def test_secrets_that_come_late_are_in_time_for_what_was_not_read_yet(tmp_path: 
     assert not found - counted(one_reading(TLS, KEYLOG))
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", [*range(6), 24])  # 24: a port is used again while its connection is carried
 def test_made_traffic(seed: int, tmp_path: Path) -> None:
     found, expected = both(seed, 0, tmp_path)

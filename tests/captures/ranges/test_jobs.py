@@ -74,7 +74,6 @@ def plain(name: str, folder: Path) -> Path:
     return made
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), RECORDED)
 def test_recorded_captures(name: str, size: int, tmp_path: Path) -> None:
@@ -102,7 +101,6 @@ def ordinary(number: int = 0, count: int = 60, body: int = 40) -> Talk:
     return talk
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2_000, 9_000])
 def test_rotated_files(size: int, tmp_path: Path) -> None:
@@ -196,7 +194,6 @@ def test_payload_that_holds_records_of_a_capture(tmp_path: Path) -> None:
     assert fooled
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [500, 1_500, 10_000])
 def test_damaged_files(size: int, tmp_path: Path) -> None:

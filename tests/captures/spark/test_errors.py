@@ -154,7 +154,6 @@ def _killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("fail", "told"),
     [

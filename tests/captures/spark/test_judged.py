@@ -49,7 +49,6 @@ def test_tables_are_those_of_one_process(processors: int) -> None:
     assert built([path], 4_000, processors, most=7) == by_one(path)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path", list(dict.fromkeys([*VARIED, *TROUBLED, *FINDINGS])), ids=lambda path: path.name.partition(".")[0]

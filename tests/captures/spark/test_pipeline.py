@@ -50,7 +50,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TablesSumm
     return out, by_one_process([SAMPLE], out / "out")
 
 
-@pytest.mark.turns(2)
 @pytest.mark.parametrize("size", [20_000, 60_000])
 def test_all_tables_are_those_of_one_process(
     size: int, expected: tuple[Path, TablesSummary], tmp_path: Path
@@ -104,7 +103,6 @@ def test_captures_of_all_kinds_are_one(tmp_path: Path) -> None:
     assert whys["20_k430_ck_zstd.pcap"] == ""
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "text",
     [

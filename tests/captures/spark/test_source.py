@@ -121,7 +121,6 @@ def test_exchanges_by_ranges_and_filters_with_and_without_pushing(plain: SparkSe
     ]
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize("table", TABLES)
 def test_every_table_has_the_rows_of_one_process(spark: SparkSession, tmp_path: Path, table: str) -> None:
     by_one_process([SAMPLE, ZSTD], tmp_path, TablesOptions(tables=(table,)))

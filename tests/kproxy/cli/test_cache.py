@@ -48,7 +48,6 @@ def outcome(result: Result) -> tuple[bytes, str, int]:
     return result.stdout_bytes, result.stderr, result.exit_code
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)

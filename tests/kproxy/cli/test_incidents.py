@@ -75,7 +75,6 @@ def test_a_pipe_is_followed_and_an_outage_reported_again_when_it_is_over() -> No
     assert later[0]["end"] is not None
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

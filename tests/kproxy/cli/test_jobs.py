@@ -64,7 +64,6 @@ def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("captures.exchanges.columns._LEAST_SHARE", 16)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.parametrize("name", RECORDINGS)

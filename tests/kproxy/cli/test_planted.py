@@ -126,7 +126,6 @@ LINES = [
 ]
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_lines(command: str, capture: Path) -> None:
@@ -162,7 +161,6 @@ JSON = [
 ]
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", JSON)
 def test_json(command: str, capture: Path) -> None:

@@ -128,7 +128,6 @@ def test_it_ends_after_as_many_as_were_wanted(run: Run) -> None:
     assert "3 exchanges" in end(process)[1]
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     "arguments",
     [

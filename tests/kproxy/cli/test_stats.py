@@ -268,7 +268,6 @@ def test_where_the_time_went() -> None:
     assert "    long poll: nothing new to read: 29.5 s in all" in text.splitlines()
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_columns_add_up_to_what_the_exchanges_do(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual._compositor import Compositor
 
 from kproxy.tui import typed_keys
 from kproxy.tui.main import screen
@@ -28,3 +29,16 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "_TICK", 0.02)
     monkeypatch.setattr(screen, "_VIEW_TICKS", 1)
     monkeypatch.setattr(exchanges, "_SETTLE_SECONDS", 0.005)
+
+
+@pytest.fixture(autouse=True)
+def _updates_are_not_composed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual composes the changed parts of a screen, then throws them away without a terminal: two fifths of the time.
+
+    What a test looks at is drawn as a whole when it looks (``kit.shown_lines``, pictures).
+    """
+
+    def marked_as_drawn(compositor: Compositor) -> None:
+        compositor._dirty_regions.clear()
+
+    monkeypatch.setattr(Compositor, "render_partial_update", marked_as_drawn)

@@ -54,6 +54,8 @@ async def opened(
         async with app.run_test(size=size) as pilot:
             await settled(pilot)
             yield pilot
+            if not app._exit:
+                shown_lines(pilot)  # tests that look at nothing drawn still find what cannot be drawn
     finally:
         app.session.close()
 

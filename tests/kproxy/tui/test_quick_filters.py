@@ -51,7 +51,6 @@ def test_what_is_offered_of_an_exchange_keeps_it(name: str) -> None:
             assert compile_filter(offer.text).match(exchange, context), (exchange.number, offer)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES, ids=lambda name: Path(name).name)
 def test_what_is_offered_of_a_field_keeps_the_exchange(name: str) -> None:

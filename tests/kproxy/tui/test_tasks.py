@@ -45,7 +45,7 @@ def test_every_task_of_the_documentation_is_tried() -> None:
     }
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("task", SHOWN)
 def test_the_keys_of_a_task_lead_there(task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,6 @@ def _typed(terminal: Terminal, steps: Sequence[tuple[str, str]]) -> None:
     assert terminal.process.poll() is None
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [LINES, DIALOGS, REFUSED], ids=["lines", "dialogs", "refused"])
 def test_text_in_one_write_ends_in_the_line_or_dialog(

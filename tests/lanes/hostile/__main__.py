@@ -3,7 +3,7 @@
     python -m tests.lanes.hostile                        # everything
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
     python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands
-    python -m tests.lanes.hostile --scale 0.01 --short --third 2   # a third of these runs, as .ci/run by turns
+    python -m tests.lanes.hostile --scale 0.01 --short --turn 2   # a sixth of these runs, as in .ci/run
     python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
     python -m tests.lanes.hostile --write                # and brings the figures of docs/security.md up to date
 
@@ -34,6 +34,7 @@ from tests.lanes.hostile.gate import COMMANDS, MIB, Bounds, Command, Outcome
 
 T = TypeVar("T")
 
+_TURNS = 6
 _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and characters of each
 
 
@@ -44,9 +45,9 @@ _SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and cha
 )
 @click.option("--short", is_flag=True, help="Leave out commands that do much the same as others.")
 @click.option(
-    "--third",
+    "--turn",
     type=int,
-    help="Run a third of the commands on each file, and each command on a third of the files.",
+    help=f"Run 1 of {_TURNS} commands on each file, and each command on 1 of {_TURNS} files; turns in a row run all.",
 )
 @click.option("--jobs", "-j", default=2, show_default=True, help="Runs at the same time.")
 @click.option("--scale", default=1.0, show_default=True, help="Make files of this part of their size.")
@@ -67,7 +68,7 @@ def main(
     files: tuple[str, ...],
     commands: tuple[str, ...],
     short: bool,
-    third: int | None,
+    turn: int | None,
     jobs: int,
     scale: float,
     seconds: int,
@@ -80,8 +81,8 @@ def main(
 ) -> None:
     entry = beside.measuring("")
     entry["command"] += " --short" * short
-    if write and third is not None:
-        raise click.UsageError("--write needs every command on each file: leave --third out")
+    if write and turn is not None:
+        raise click.UsageError("--write needs every command on each file: leave --turn out")
     chosen = list(_chosen(ATTACKS, files, "file").values())
     run = [each for each in _chosen(COMMANDS, commands, "command").values() if not (short and each.again)]
     if listed:
@@ -96,7 +97,7 @@ def main(
             click.echo(f"{path.stat().st_size:14,}  {path.name:32}{attack.about}")
         return
     runs = {
-        attack.name: run if third is None else _third(run, number + third)
+        attack.name: run if turn is None else _of_turn(run, number + turn)
         for number, attack in enumerate(chosen)
     }
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="hostile-files-") as place:
@@ -123,9 +124,9 @@ def _chosen(there: Mapping[str, T], patterns: Sequence[str], what: str) -> dict[
     return {name: each for name, each in there.items() if any(fnmatchcase(name, one) for one in fits)}
 
 
-def _third(commands: Sequence[T], turn: int) -> Sequence[T]:
-    """Return every third command; three turns in a row have all of them."""
-    return commands[turn % 3 :: 3]
+def _of_turn(commands: Sequence[T], turn: int) -> Sequence[T]:
+    """Return every sixth command; six turns in a row have all of them."""
+    return commands[turn % _TURNS :: _TURNS]
 
 
 class _Files:

@@ -70,7 +70,6 @@ def true_library(name: str, client_id: str | None, software: str | None) -> Libr
     return None
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(10)
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_guess_is_right(name: str) -> None:

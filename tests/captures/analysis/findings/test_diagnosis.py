@@ -93,7 +93,6 @@ def diagnosed(path: Path, *, by_columns: bool) -> tuple[Diagnosis, int]:
     return diagnosis, len(reader)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
 def test_exchanges_that_decide_nothing_are_not_missed(path: Path) -> None:

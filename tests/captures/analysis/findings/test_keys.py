@@ -51,7 +51,6 @@ def differ(path: Path, rules: Sequence[type[Rule]], key: Key) -> bool:
     return sorted(whole) != sorted(parts)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in KEYS if of_key(key)])
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])

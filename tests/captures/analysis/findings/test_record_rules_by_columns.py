@@ -220,7 +220,6 @@ def diagnosed(capture: Capture, limits: dict[str, float], *, by_columns: bool) -
     return diagnosis, len(reader)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_columns_choose_what_decides(seed: int, tmp_path: Path) -> None:
@@ -266,7 +265,6 @@ def diagnosed_in_parts(capture: Capture, limits: dict[str, float], edges: list[i
     return whole, len(shown)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_parts_decide_as_the_whole(seed: int, tmp_path: Path) -> None:

@@ -92,7 +92,6 @@ EVERY = sorted(
 )
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_findings_can_be_looked_at(name: str) -> None:

@@ -197,7 +197,6 @@ def test_of_one_member_alone_it_says_how_much_it_saw(folder: Path, name: str, wh
         assert timeline.seen
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_nothing_is_invented_or_missed(folder: Path, name: str) -> None:
@@ -207,7 +206,6 @@ def test_from_the_middle_on_nothing_is_invented_or_missed(folder: Path, name: st
     assert [story.generation for story in timeline.rebalances if not story.running] == ended, said
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_what_is_told_for_sure_happened(folder: Path, name: str) -> None:
@@ -239,7 +237,6 @@ def test_from_the_middle_on_it_says_that_it_did_not_see_the_beginning(folder: Pa
     assert timeline.seen
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_while_in_the_middle_nothing_is_observed_that_did_not_happen(tmp_path: Path, name: str) -> None:
@@ -301,7 +298,6 @@ def test_of_one_member_alone_owners_and_costs_are_true_or_unknown(folder: Path, 
     assert contradictions(name, alone(folder, name, who)) == []
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_owners_and_costs_are_true_or_unknown(folder: Path, name: str) -> None:

@@ -60,7 +60,6 @@ def told(path: Path) -> RecordingResults:
     return RecordingResults(path, histories.result(), inference, [] if rows is None else rows.to_pylist())
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(1)
 def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: RecordingResults) -> None:
     path, timelines, _, rows = recording
@@ -88,7 +87,6 @@ def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: Reco
     )
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(1)
 async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: RecordingResults) -> None:
     timelines = recording.timelines
@@ -117,7 +115,6 @@ async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: 
         view.on_hidden()
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(1)
 def test_filters_and_journeys_know_the_partitions_that_members_have(recording: RecordingResults) -> None:
     _, timelines, inference, _ = recording

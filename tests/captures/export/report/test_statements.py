@@ -313,7 +313,6 @@ def on_spark(spark: SparkSession, tables: Tables, folder: Path) -> SparkSession:
     return session
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize("statement", every().values(), ids=every())
 def test_spark_says_the_same(statement: Statement, on_spark: SparkSession, tables: Tables) -> None:
     found = [row.asDict() for row in on_spark.sql(statement.sql).collect()]

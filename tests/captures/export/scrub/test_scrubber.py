@@ -86,7 +86,6 @@ def check(path: Path, out: Path, *, synthetic: bool) -> int:
     return records
 
 
-@pytest.mark.turns(3)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("synthetic", [False, True], ids=["original", "synthetic"])
@@ -95,6 +94,7 @@ def test_recorded(path: Path, synthetic: bool, tmp_path: Path) -> None:
 
 
 @needs_reference
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["20_*.pcap", "01_*.pcap"])
 def test_every_client_broker_and_codec(pattern: str, tmp_path: Path) -> None:
     paths = sorted(captures_dir().glob(pattern))

@@ -99,7 +99,6 @@ async def test_what_differs_between_two_times() -> None:
         assert any("m3 was removed from" in line for line in lines)
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("name", "argument", "said"),
     [

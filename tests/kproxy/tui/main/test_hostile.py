@@ -42,7 +42,6 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.turns(2)
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)], ids=["small", "large"])
 async def test_every_view_stays_aligned_and_inert(size: tuple[int, int], capture: Path) -> None:
     async with opened(capture, size) as pilot:

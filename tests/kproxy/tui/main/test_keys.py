@@ -32,7 +32,6 @@ BY_PLACE = {
 }
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize("place", WAYS, ids=lambda place: place.name.lower())
 async def test_every_key_of_a_place_does_something_and_breaks_nothing(
     place: Scope, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

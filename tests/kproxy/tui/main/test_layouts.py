@@ -49,7 +49,6 @@ def test_a_filter_is_typed(app: KproxyApp, snap_compare: Any) -> None:
     assert snap_compare(app, terminal_size=(100, 30), run_before=_at(52, "f", *"lat"))
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize("key", ["2", "3", "4", "R", "5", "6", "7", "8", "0", "W"])
 async def test_no_view_leaves_its_lower_half_empty(key: str) -> None:
     async with opened(size=(140, 40)) as pilot:

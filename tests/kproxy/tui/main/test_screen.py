@@ -87,7 +87,6 @@ async def test_the_list_the_fields_and_the_bytes_are_there() -> None:
         assert isinstance(pilot.app.focused, ExchangeList)
 
 
-@pytest.mark.turns(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["small", "large"])
 async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:
@@ -242,7 +241,6 @@ async def test_narrowing_twice_shows_what_fits_both() -> None:
         )
 
 
-@pytest.mark.turns(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["2", "3", "4", "5", "7"])
 async def test_rows_of_views_lead_to_their_exchanges(key: str) -> None:

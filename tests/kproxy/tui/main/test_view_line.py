@@ -51,7 +51,6 @@ def _list_lines(pilot: Pilot[Any]) -> list[str]:
     return shown_lines(pilot)[region.y : region.bottom]
 
 
-@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "keys",
     [
