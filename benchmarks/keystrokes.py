@@ -101,6 +101,11 @@ class User(Terminal):
                 return int(shown) if shown.isdigit() else 0
         return 0
 
+    def view(self) -> str:
+        """Return the name of the current view."""
+        cells = self._screen.buffer[1]
+        return "".join(cells[x].data for x in range(SIZE[0]) if cells[x].reverse).strip()
+
     def press(self, keys: str) -> None:
         """Type something, and start the watch."""
         self._began, self._before = time.perf_counter(), self.processor
@@ -174,6 +179,7 @@ def use(path: str, home: Path, count: int) -> dict[str, Took]:
             user.shows_that(lambda: "filter: " not in user.lines(0, 1))
         for key, name in VIEWS.items():
             user.press(key)
+            user.shows_that(lambda name=name: user.view().endswith(name))
             found[f"view: {name}"] = user.rests()
             user.press("j")
             found[f"view: {name}, next row"] = user.rests(0.5)
@@ -261,6 +267,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print figures for programs")
     parser.add_argument("capture", nargs="*", type=Path, help="use these captures")
     options = parser.parse_args()
+    for unusual in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):  # users have compiled byte code
+        os.environ.pop(unusual, None)
     figures: dict[str, dict[str, Took]] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
