@@ -97,7 +97,7 @@ class User(Terminal):
         """Return the number of the exchange under the list's cursor, 0 if there is none."""
         for y in range(3, SIZE[1]):
             if self._screen.buffer[y][0].data == "▸":
-                shown = self.lines(y, y + 1)[1:10].strip().replace(",", "")
+                shown = self.lines(y, y + 1)[1:].split()[0].replace(",", "")
                 return int(shown) if shown.isdigit() else 0
         return 0
 
