@@ -7,6 +7,7 @@ for malformed and is done sooner), so that both readers do the same work.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -269,12 +270,13 @@ def _response(ask: Ask, correlation_id: int) -> bytes:
 
 
 # ---------------------------------------------------------------- repeated
-def repeat(capture: Path, path: Path, size: int) -> None:
+def repeat(capture: Path, path: Path, size: int, numbered: bytes = b"") -> None:
     """Write a pcap file, plain or compressed, over and over until ``size`` bytes are reached.
 
     Each copy goes on in time where the one before ended, and has addresses of its own, which makes new connections
     of all in it. Checksums are left as they are: neither reader verifies them.
 
+    :param numbered: in each copy its number replaces the last five bytes of this text, such as the end of a group ID
     :raises CaptureError: if it is no pcap file, or has no packets
     """
     source = open_source(str(capture))
@@ -297,6 +299,7 @@ def repeat(capture: Path, path: Path, size: int) -> None:
     units = layout.interfaces[0].units
     ticks = records.time // (1_000_000_000 // units)
     length = int(ticks.max() - ticks.min()) + 1
+    names = [found.end() for found in re.finditer(re.escape(numbered), unit.tobytes())] if numbered else []
     with path.open("wb") as file:
         file.write(unit[: layout.start].tobytes())
         for copy in range(max(1, round(size / parsed.end))):
@@ -304,6 +307,8 @@ def repeat(capture: Path, path: Path, size: int) -> None:
             view(unit, order)[headers] = shifted // units
             view(unit, order)[headers + 4] = shifted % units
             numbers[addresses] = first + copy
+            for end in names:
+                unit[end - 5 : end] = np.frombuffer(b"%05d" % copy, np.uint8)
             file.write(unit[layout.start : parsed.end].data)
 
 

@@ -12,8 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from captures.analysis.connection_stats import ConnectionRow
-from captures.exchanges import Capture, Exchange, Flag
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import RowGroups, api_names, greatest_before
+from captures.arrays import Int64s
+from captures.exchanges import Capture, Exchange, ExchangeReader, Flag
 from captures.exchanges.samples import Sample
 from captures.meaning import errors_text, words
 from captures.time_format import span
@@ -58,6 +63,10 @@ class _Story:
     authenticated: bool = False
     busy_until: int = 0
 
+    def keep(self, idle: _Idle) -> None:
+        """Keep a silence if it is one of the longest."""
+        (heapq.heappush if len(self.idle) < MOST else heapq.heappushpop)(self.idle, idle)
+
 
 class ConnectionStories:
     """Collects the stories of the connections of one capture.
@@ -71,17 +80,49 @@ class ConnectionStories:
 
     def add(self, exchange: Exchange) -> None:
         """Process one exchange."""
-        story = self._stories.get(exchange.connection)
-        if story is None:
-            story = self._stories[exchange.connection] = _Story()
+        story = self._story(exchange.connection)
         silence = exchange.time - story.busy_until
         if story.busy_until and silence >= IDLE:
-            idle = _Idle(silence, story.busy_until, exchange.number)
-            (heapq.heappush if len(story.idle) < MOST else heapq.heappushpop)(story.idle, idle)
+            story.keep(_Idle(silence, story.busy_until, exchange.number))
         story.busy_until = max(story.busy_until, exchange.end)
         story.apis[exchange.api] += 1
         self._begin(story, exchange)
         self._trouble(story, exchange)
+
+    def add_columns(
+        self, rows: DecisionColumns, reader: ExchangeReader, indexes: Int64s
+    ) -> Iterator[Exchange]:
+        """Process exchanges of a completely read capture; yield those of which single moments are told.
+
+        :param rows: columns with errors, in the order of the numbers
+        :param indexes: index in the reader for each row of the columns
+        """
+        connection, columns = rows.connection, rows.columns
+        codes, names = api_names(columns)
+        mix = RowGroups(connection, codes)
+        for at, count in zip(mix.first.tolist(), mix.sums(~rows.nothing), strict=True):
+            self._story(int(connection[at])).apis[names[codes[at]]] += count
+        last = rows.last(~rows.nothing, by=rows.ends)
+        for of, end in zip(connection[last].tolist(), rows.ends[last].tolist(), strict=True):
+            self._story(of).busy_until = end
+        numbers, times = indexes + reader.first, columns.flat("time")
+        busy_until = greatest_before(connection, rows.ends)
+        silent = np.flatnonzero((busy_until > 0) & (times - busy_until >= IDLE))
+        each = (values[silent].tolist() for values in (connection, times, busy_until, numbers))
+        for of, time, begin, number in zip(*each, strict=True):
+            self._story(of).keep(_Idle(time - begin, begin, number))
+        troubles = rows.failed, rows.flagged(Flag.UNANSWERED) & ~rows.failed
+        kept = [rows.first_of_each(connection, among, MOST) for among in troubles]
+        starting = rows.of_api(CONNECTING) | rows.flagged(Flag.SASL_TOKEN)
+        starting |= rows.first(~starting & (rows.api_key >= 0))
+        for exchange in reader.several(indexes[starting | kept[0] | kept[1]].tolist()):
+            story = self._story(exchange.connection)
+            self._begin(story, exchange)
+            self._trouble(story, exchange)
+            yield exchange
+        for among, name in zip(troubles, ("errors", "unanswered"), strict=True):
+            for of, count in zip(*np.unique(connection[among], return_counts=True), strict=True):
+                setattr(self._story(int(of)), name, int(count))
 
     def of(self, row: ConnectionRow) -> list[Moment]:
         """Return the story of a connection, ordered by time.
@@ -109,6 +150,12 @@ class ConnectionStories:
         return dict(story.apis.most_common()) if story else {}
 
     # ------------------------------------------------------------ exchanges
+    def _story(self, connection: int) -> _Story:
+        story = self._stories.get(connection)
+        if story is None:
+            story = self._stories[connection] = _Story()
+        return story
+
     @staticmethod
     def _begin(story: _Story, exchange: Exchange) -> None:
         """Add the moments of the start of the conversation."""

@@ -270,18 +270,24 @@ class DecisionColumns:
         return found
 
     @cached_property
+    def ends(self) -> Int64s:
+        """Time of the end of each exchange, ns since the epoch."""
+        waited = np.where(self.latency == NO_VALUE, 0, np.maximum(self.latency, 0))
+        found: Int64s = self.columns.flat("time") + waited
+        return found
+
+    @cached_property
     def closing(self) -> Bools:
         """Mask of exchanges that decide how a connection ended: the first and last of each, and the unanswered ones."""
         everything, working = ~self.nothing, self.answered & ~self.of_api(CONNECTING)
         named = np.array([bool(text) for text in self.columns.texts("client_id")] + [False], np.bool_)
-        ends = self.columns.flat("time") + np.where(self.latency == NO_VALUE, 0, np.maximum(self.latency, 0))
         return (
             self.introducing
             | self.flagged(Flag.UNANSWERED)
             | self.first(everything)
             | self.last(everything)
             | self.last(named[self.columns.flat("client_id")])
-            | self.last(everything, by=ends)
+            | self.last(everything, by=self.ends)
             | self.first(working & ~self.flagged(Flag.SASL_TOKEN))
             | self.last(self.answered & ~self.flagged(Flag.UNANSWERED))
         )
@@ -411,6 +417,16 @@ class DecisionColumns:
     def first(self, among: Bools) -> Bools:
         """Return a mask of the first exchange of each connection among `among`."""
         return self._chosen(np.flatnonzero(among), self.connection)
+
+    def first_of_each(self, key: Int64s, among: Bools, most: int) -> Bools:
+        """Return a mask of the first exchanges among `among` with each value of `key`, at most `most` of each."""
+        rows = np.flatnonzero(among)
+        rows = rows[np.argsort(key[rows], kind="stable")]
+        found = self.nothing
+        found[rows] = True
+        if len(rows) > most:
+            found[rows[most:][key[rows[most:]] == key[rows[:-most]]]] = False
+        return found
 
     def last_of_groups(self, among: Bools) -> Bools:
         """Return a mask of the latest exchange of each group among `among`."""

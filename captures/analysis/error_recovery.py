@@ -13,9 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from captures.analysis.client_identity import client_name
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import greatest_before
 from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.topic_stats import place_of
+from captures.arrays import Bools, distinct_values
 from captures.exchanges import Capture, Exchange, Flag
 from captures.meaning import ErrorFound, groups_in, topics_in
 from dissectors.api_keys import ApiKey
@@ -167,6 +172,20 @@ class ErrorRecovery:
             times = [time for time in (side.fin_time, side.reset_time) if time >= 0]
             ends += [(min(times), ending)] if times else []
         return min(ends)[1] if ends and min(ends)[0] - case.end <= SPAN else NOTHING
+
+
+def may_follow_error(rows: DecisionColumns) -> Bools:
+    """Return a mask of the exchanges that :class:`ErrorRecovery` may count as steps after errors.
+
+    They are of APIs that recover, or that failed, and of a client with an error in the :data:`SPAN` before.
+
+    :param rows: columns with errors, in the order of the numbers
+    """
+    failed, times = rows.failed, rows.columns.flat("time")
+    since = greatest_before(rows.clients[0], np.where(failed, rows.ends, 0))
+    steps = rows.of_api([*_RECOVERING, *distinct_values(rows.api_key[failed]).tolist()])
+    found: Bools = steps & (times - since <= SPAN)
+    return found
 
 
 def _cases(exchange: Exchange) -> list[_Case]:

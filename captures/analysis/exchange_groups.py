@@ -225,6 +225,23 @@ def _ranks(values: NDArray[np.integer]) -> Int64s:
     return found
 
 
+def greatest_before(keys: NDArray[np.integer], values: Int64s) -> Int64s:
+    """Return for each row the greatest value of earlier rows with the same key, 0 if there is none.
+
+    :param values: not negative
+    """
+    order = np.argsort(keys, kind="stable")
+    sizes, places = np.unique(
+        values[order], return_inverse=True
+    )  # small numbers, which a key can be added to
+    of_key = _ranks(keys[order]) * (len(sizes) + 1)
+    seen = np.maximum.accumulate(of_key + places + 1)
+    before = np.concatenate(([0], seen[:-1])) - of_key
+    found = np.zeros(len(values), np.int64)
+    found[order] = np.concatenate(([0], sizes))[np.maximum(before, 0)]
+    return found
+
+
 def api_grouping(columns: ExchangeColumns, *keys: NDArray[np.integer]) -> RowGroups:
     """Return exchanges grouped by API and version; raw tokens and orphans, which have neither, form separate groups.
 

@@ -74,6 +74,16 @@ class PositionColumns:
         found: Bools = (self._key != ApiKey.PRODUCE) | (self._columns.flat("acks") == ALL)
         return found
 
+    def reporting_begins(self) -> Bools:
+        """Return a mask of the last Fetch of each partition without an error: starts are not in columns."""
+        topics, partitions, errors = (
+            self._columns.ragged(f"answered_{name}") for name in ("topics", "partitions", "errors")
+        )
+        told = np.flatnonzero((self._key == ApiKey.FETCH)[topics.rows] & (errors.values == 0))[::-1]
+        found = np.zeros(len(self._key), np.bool_)
+        found[topics.rows[told[RowGroups(topics.values[told], partitions.values[told]).first]]] = True
+        return found
+
     def of_api(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs."""
         found: Bools = np.isin(self._key, list(keys))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
+
+from captures.analysis.exchange_groups import RowGroups
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names, topics_in
 from dissectors.frames import Body
 from dissectors.sides import Side
@@ -51,6 +55,18 @@ class TopicMentions:
             self._with_ids[frozenset(found)] += 1
         else:
             self._counts.update(found)
+
+    def add_columns(self, columns: ExchangeColumns) -> None:
+        """Count exchanges."""
+        texts = columns.texts("topics")
+        topics, counts = np.unique(columns.ragged("topics").values, return_counts=True)
+        for code, count in zip(topics.tolist(), counts.tolist(), strict=True):
+            self._counts[texts[code] or "", None] += count
+        of_topics, partitions = (columns.ragged(name).values for name in ("partition_topics", "partitions"))
+        places = RowGroups(of_topics, partitions)
+        codes, numbers = of_topics[places.first].tolist(), partitions[places.first].tolist()
+        for code, number, count in zip(codes, numbers, places.sums(np.ones(len(partitions))), strict=True):
+            self._counts[texts[code] or "", number] += count
 
     def result(self) -> dict[_Place, int]:
         """Return the number of exchanges that mention each topic (partition None) and each of its partitions."""

@@ -29,6 +29,7 @@ from kproxy.cli.options import (
 )
 from kproxy.cli.selection import ExchangeSelection
 from kproxy.output import echo, echo_json, flush, notice, terminal_width
+from kproxy.replay.pace import speed_of
 
 if TYPE_CHECKING:
     from captures.exchanges import Capture, Exchange, ExchangeReader
@@ -44,17 +45,6 @@ EXIT_DIFFERENT = 3
 EXIT_NOT_RUN = 4
 
 _ROWS = 40
-
-
-def _speed(text: str) -> float:
-    """Return a factor relative to the recording; ``max`` is infinite."""
-    try:
-        speed = float("inf") if text == "max" else float(text)
-    except ValueError:
-        speed = 0.0
-    if not speed > 0:
-        raise ValueError(f"{text!r} is not a speed: write 1, 0.5, 10 or max")
-    return speed
 
 
 @options
@@ -82,9 +72,9 @@ class ReplayOptions(UtcOption, ColorOption, ReadingOptions, TimeOptions, Command
         metavar="API[,...]",
         help="Also send these APIs, which change something: Produce,OffsetCommit. Default: only requests that read.",
     )
-    speed: float = option(
+    speed: float | None = option(
         "--speed",
-        type=TextParam("SPEED", _speed),
+        type=TextParam("SPEED", speed_of),
         default="1",
         show_default=True,
         help="1: as recorded, 2: twice as fast, max: as fast as answers come.",
@@ -155,7 +145,7 @@ class ReplayRun:
         with usage_errors(NotAllowedError, before="--allow: "):
             names = (name for text in options.allow for name in text.split(",") if name.strip())
             self.allowed = allowed_keys(names)
-        self.speed = None if options.speed == float("inf") else options.speed
+        self.speed = options.speed
         self.timeout = options.timeout / SECOND
         self.limit = None if options.show_all else _ROWS
         self.reading = CaptureInput(options, utc=options.utc)
@@ -283,7 +273,8 @@ class ReplayRun:
     def _send(self, reader: ExchangeReader, plan: Plan, cluster: LiveCluster) -> None:
         import asyncio
 
-        from kproxy.replay.run import Pace, Replay
+        from kproxy.replay.pace import Pace
+        from kproxy.replay.run import Replay
 
         with self._progress(len(plan.steps)) as advance:
 

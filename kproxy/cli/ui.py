@@ -103,6 +103,7 @@ def pages_beside(arguments: Sequence[str]) -> Iterator[None]:
 
 def run_ui(session: Session, **options: Unpack[RunOptions]) -> Outcome:
     """Show a session until the user leaves; return how."""
+    session.start()  # reads while the UI is imported, which takes half a second
     from kproxy.tui.run import run
 
     use_color("never")  # for texts that the UI shows

@@ -1,6 +1,7 @@
 """Replay: the requests of a capture sent again, to a live cluster, and its responses compared with the recorded ones;
 or its responses served to clients.
 
+    pace                 how fast requests are sent
     permission           which APIs only read, and which are sent only if allowed by name
     request_encoding     requests in the versions that the live brokers offer
     plan                 which requests are sent, when, after which others, and why the rest are not

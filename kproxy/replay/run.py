@@ -25,6 +25,7 @@ from kproxy.proxy.tls.security import Security
 from kproxy.replay.cluster import LiveCluster, Node
 from kproxy.replay.cluster_queries import ask_for_coordinator, ask_for_producer
 from kproxy.replay.fetch_sessions import FetchSession
+from kproxy.replay.pace import Pace
 from kproxy.replay.plan import Plan, Step
 from kproxy.replay.request_encoding import EncodedRequest, NotSendableError, encoded, frame
 from kproxy.replay.response_comparison import compared
@@ -32,18 +33,6 @@ from kproxy.replay.results import Outcome
 from kproxy.replay.value_mapping import ValueMapping
 
 _PAUSE = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast requests are sent.
-
-    :ivar speed: factor relative to the recording; None for as fast as answers arrive
-    :ivar timeout: seconds after which a response counts as missing, in addition to the recorded latency
-    """
-
-    speed: float | None = 1.0
-    timeout: float = 30.0
 
 
 @dataclass(slots=True)

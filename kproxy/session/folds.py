@@ -11,7 +11,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
-from captures.exchanges.columns import ExchangeColumns
+from captures.exchanges.columns import ExchangeColumns, SelectedColumns
 from captures.exchanges.columns.arrays import GrowingArray
 from captures.filters import Filter
 from kproxy.session.access import Access
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _TURN = 0.01  # seconds of work before more urgent jobs may run
 _TOGETHER = 128
+_FEW = 1 / 32
+"""Share of all exchanges up to which it is faster to decode them one by one than to fill columns of all."""
 
 
 class Fold(Protocol):
@@ -34,15 +36,19 @@ class Fold(Protocol):
 
 @runtime_checkable
 class ColumnFold(Fold, Protocol):
-    """A fold that adds a file as a whole once it is read to its end, because columns decide most of it.
+    """A fold that adds exchanges of a file together once it is read to its end, because columns decide most of it.
 
     :ivar TAKEN: the message columns that it uses
     """
 
     TAKEN: ClassVar[Collection[str]]
 
-    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
-        """Add all exchanges, in steps of some milliseconds; yield how many are done."""
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        """Add exchanges, in steps; yield how many of them are done.
+
+        :param columns: of the exchanges, in the order of their numbers
+        :param indexes: their indexes among all exchanges
+        """
 
 
 F = TypeVar("F", bound=Fold)
@@ -157,24 +163,31 @@ class SessionFold(Generic[F]):
         try:
             while self._waiting and self._wanted:
                 self.fold(access)
-                if self.by_columns and self._session.whole:
+                if self.by_columns and self._session.whole and not self._are_few(access):
                     yield from self._add_all(access)
                 else:
                     yield from self._add_some(access)
         finally:
             self._running = False
 
+    def _are_few(self, access: Access) -> bool:
+        return not self.everything and self._left + self.added < _FEW * len(access.reader)
+
     def _add_all(self, access: Access) -> Steps[None]:
         """Add everything to another fold, which replaces the empty one when it is complete."""
         waiting, total, columns = self._waiting, self._left, access.columns()
         made = self._make(access)
         assert isinstance(made, ColumnFold)
-        passes = columns.preparing(made.TAKEN), made.add_all(access, columns)
+        indexes, chosen = np.arange(len(columns)), columns
+        if not self.everything and total < len(columns):
+            indexes = np.concatenate(waiting) - access.reader.first
+            chosen = SelectedColumns(columns, indexes)
+        passes = columns.preparing(made.TAKEN), made.add_all(access, chosen, indexes)
         began = perf_counter()
-        for index, steps in enumerate(passes):
+        for index, (steps, whole) in enumerate(zip(passes, (columns, chosen), strict=True)):
             for done in steps:
                 if perf_counter() - began > _TURN:
-                    share = (index + done / len(columns)) / len(passes)
+                    share = (index + done / len(whole)) / len(passes)
                     self._count(max(int(total * share) - self.added, 0))
                     yield
                     if self._waiting is not waiting:  # it has restarted

@@ -137,8 +137,10 @@ class Session:
 
     # ------------------------------------------------------------ start and end
     def start(self) -> None:
-        self._engine.start()
-        self._reading.start()
+        """Start reading, if that was not done yet."""
+        if self._reading.ident is None:
+            self._engine.start()
+            self._reading.start()
 
     def close(self) -> None:
         """End everything; the rest of a file that is still being read is left unread."""

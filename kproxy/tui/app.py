@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
 from typing import Any, TypedDict, Unpack
 
-from textual import events, work
+from textual import events
 from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
 from textual.dom import DOMNode
@@ -25,12 +24,11 @@ from kproxy.tui.commands import BY_ACTION, Command, Effect
 from kproxy.tui.dialogs.leave import Leaving
 from kproxy.tui.live.link import Link
 from kproxy.tui.main.screen import MainScreen
-from kproxy.tui.manual import about_sections
 from kproxy.tui.palette import offers
 from kproxy.tui.row_colors import RowColors
 from kproxy.tui.safe import EXPLICIT_DIRECTION, IMPLICIT_DIRECTION, plain
-from kproxy.tui.settings import Settings, SettingsError
-from kproxy.tui.themes import COLORLESS, add_themes, all_themes, line_filters
+from kproxy.tui.settings import Settings
+from kproxy.tui.themes import COLORLESS, add_themes, line_filters
 from kproxy.tui.typed_keys import TypedKeys
 
 _MOST_EVENTS = 1000
@@ -219,19 +217,6 @@ class KproxyApp(App[Leaving]):
         """Show a notice; may be called from any thread."""
         self.call_later(self.report, text)
 
-    def show_events(self) -> None:
-        """Show the notices so far."""
-        from kproxy.tui.dialogs.events import EventsDialog
-
-        self.push_screen(EventsDialog(self.events, self.session.zone))
-
-    def show_help(self) -> None:
-        """Show keys and the filter language."""
-        from kproxy.tui.dialogs.help import HelpDialog
-
-        about = about_sections([("capture", self.session.title)], self.settings.problems, self.settings.file)
-        self.push_screen(HelpDialog(self.main.focused, self.settings.keymap, about))
-
     def color_rows(self, *, on: bool) -> None:
         """Switch the colours of list rows on or off."""
         summaries = self.session.summaries
@@ -241,18 +226,6 @@ class KproxyApp(App[Leaving]):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         return offers(screen) if isinstance(screen, MainScreen) else ()
 
-    def choose_theme(self, name: str = "") -> None:
-        """Switch to a theme; without a name ask for one."""
-        if self.no_color:
-            self.report("themes change nothing without colours (NO_COLOR, or --color never)")
-        elif not name:
-            self.search_themes()
-        elif name in all_themes():
-            self.theme = name
-            self._keep_theme(name)
-        else:
-            self.report(f"there is no theme {name!r}; there are {', '.join(all_themes())}")
-
     def _handle_exception(self, error: Exception) -> None:
         """Report an exception in a worker and continue; any other ends the application."""
         if isinstance(error, WorkerFailed) and not self.is_headless:
@@ -261,13 +234,6 @@ class KproxyApp(App[Leaving]):
             self.report(f"this failed: {type(cause).__name__}: {cause}", severity="error")
             return
         super()._handle_exception(error)
-
-    @work(group="settings")
-    async def _keep_theme(self, name: str) -> None:
-        try:
-            await asyncio.to_thread(self.settings.keep_theme, name)
-        except SettingsError as error:
-            self.note(str(error), "warning")
 
     # ------------------------------------------------------------ the way in and out
     def _echo_characters(self) -> None:
@@ -285,14 +251,4 @@ class KproxyApp(App[Leaving]):
 
     async def action_quit(self) -> None:
         """Quit, after asking if that ends something; Textual's own key has this action too."""
-        self.leave()
-
-    def leave(self, *, asking: bool = True) -> None:
-        """Quit; ask first if that ends a proxy.
-
-        :param asking: False quits at once, and ends the proxy if ``ends_proxy``
-        """
-        if asking:
-            self.main.live.ask_to_leave()
-        else:
-            self.exit("end" if self.ends_proxy else "background")
+        self.main.live.action_app_quit()

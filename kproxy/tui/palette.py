@@ -28,14 +28,16 @@ def offers(main: MainScreen) -> Iterator[SystemCommand]:
         if _possible(main, command):
             keys = " ".join(spelled(key) for key in keys_of(command, settings.keymap))
             help_text = f"{command.doc}  {keys}" if keys else command.doc
-            yield SystemCommand(title_of(command), plain(help_text).markup, partial(main.perform, command))
+            yield SystemCommand(
+                title_of(command), plain(help_text).markup, partial(main.typing.perform, command)
+            )
     named = [
         *(("filter.edit", text, f"Filter: @{name}", text) for name, text in settings.filters.items()),
         *(("columns.profile", name, f"Profile: {name}", "Use these columns.") for name in settings.profiles),
         *(("app.theme", name, f"Theme: {name}", "Use these colours.") for name in all_themes()),
     ]
     for known, argument, title, help_text in named:
-        perform = partial(main.perform, BY_NAME[known], argument)
+        perform = partial(main.typing.perform, BY_NAME[known], argument)
         yield SystemCommand(plain(title).markup, plain(help_text).markup, perform, discover=False)
 
 

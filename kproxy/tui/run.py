@@ -61,7 +61,7 @@ def run(
 ) -> Outcome:
     """Show a session on the terminal until the user quits.
 
-    :param session: not started yet; closed at the end
+    :param session: closed at the end
     :param configuration: the configuration file
     :param options: the rest of :class:`RunOptions`
     """
@@ -76,12 +76,15 @@ def run(
         if link is not None:
             link.close()
         session.close()
+        settled()  # or Python searches them once more before it exits
     return Outcome(leaving or "end", not (session.status.failure or session.status.lost or session.faults))
 
 
 def settled() -> None:
-    """Exclude the objects alive now from garbage collection, which takes longer the more there are."""
-    gc.collect()
+    """Exclude the objects alive now from garbage collection, which takes longer the more there are.
+
+    Nothing is collected first: a search through all objects stops every thread for longer than a key may take.
+    """
     gc.freeze()
 
 

@@ -398,6 +398,34 @@ class ExchangeColumns:
         return self._filled(Software.need, Software)
 
 
+class SelectedColumns(ExchangeColumns):
+    """Columns of some exchanges among those of other columns, which stay filled for the next selection.
+
+    :param columns: of more exchanges
+    :param indexes: the selected ones among them, increasing
+    """
+
+    def __init__(self, columns: ExchangeColumns, indexes: Int64s) -> None:
+        super().__init__(columns._capture, columns.rows[indexes])
+        self._all = columns
+        self._indexes = indexes
+        self._selected: dict[str, Column] = {}
+
+    def preparing(self, names: Iterable[str]) -> Iterator[int]:
+        yield from self._all.preparing(names)
+
+    def __getitem__(self, name: str) -> Column:
+        found = self._selected.get(name)
+        if found is None:
+            column = self._all[name]
+            found = column.take(self._indexes) if isinstance(column, RaggedArray) else column[self._indexes]
+            self._selected[name] = found
+        return found
+
+    def texts(self, name: str) -> Sequence[str | None]:
+        return self._all.texts(name)
+
+
 class _ColumnDemand:
     """Decides which builders get which exchanges."""
 

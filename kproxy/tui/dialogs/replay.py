@@ -24,6 +24,7 @@ from kproxy.output import notice
 from kproxy.proxy.tls.properties import PropertiesError, client_config, read_properties
 from kproxy.proxy.tls.security import PLAINTEXT, Security
 from kproxy.replay import permission
+from kproxy.replay.pace import speed_of
 from kproxy.replay.plan import PlanRow
 from kproxy.session import Session
 from kproxy.text.replay import closing_sentences, plan_sentences
@@ -171,7 +172,7 @@ class ReplayDialog(Dialog[str]):
         return Wish(
             brokers,
             writes=_allowed(self.query_one("#allow", Input).value, self._collected.writing),
-            speed=_speed(self.query_one("#speed", Input).value.strip()),
+            speed=speed_of(self.query_one("#speed", Input).value.strip() or "max"),
             security=security,
         )
 
@@ -288,18 +289,6 @@ def _allowed(text: str, writing: Collection[str]) -> tuple[str, ...]:
         return tuple(api_name(key) for key in sorted(permission.allowed_keys(names)))
     except permission.NotAllowedError as error:
         raise ValueError(str(error)) from None
-
-
-def _speed(text: str) -> float | None:
-    if text in ("max", ""):
-        return None
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed < float("inf"):
-        raise ValueError(f"{text!r} is not a speed: write 1, 0.5, 10 or max")
-    return speed
 
 
 _PLAN = [

@@ -25,10 +25,11 @@ from kproxy.proxy.own_requests import OwnRequestError
 from kproxy.proxy.tls.security import PLAINTEXT, Security
 from kproxy.replay.cluster import LiveCluster
 from kproxy.replay.cluster_queries import live_cluster
+from kproxy.replay.pace import Pace
 from kproxy.replay.permission import allowed_keys, refusal
 from kproxy.replay.plan import NODE_APIS, Plan, Planner, named_topics, recorded_nodes
 from kproxy.replay.results import Outcome, Results
-from kproxy.replay.run import Pace, Replay
+from kproxy.replay.run import Replay
 from kproxy.session.access import Access
 from kproxy.session.engine import Steps
 

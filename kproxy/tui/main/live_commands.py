@@ -144,7 +144,7 @@ class LiveCommands(Part):
 
     # ------------------------------------------------------------ leaving
     @work("live", exclusive=True, confirms=True)
-    async def ask_to_leave(self) -> None:
+    async def action_app_quit(self) -> None:
         """Ask whether the proxy ends or continues, and quit."""
         app = self.kproxy
         leaving = await self._live.leave(ends=app.ends_proxy, run=app.run_name)

@@ -13,7 +13,8 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Static
 
 from kproxy.session import Session, Status
-from kproxy.tui.commands import COMMANDS, Command, Scope, bindings
+from kproxy.tui.commands import COMMANDS, Scope, bindings
+from kproxy.tui.main.app_commands import AppCommands
 from kproxy.tui.main.command_entry import CommandEntry
 from kproxy.tui.main.exchange_commands import ExchangeCommands
 from kproxy.tui.main.lines import Headline, KeyLine, StatusLine
@@ -88,6 +89,7 @@ class MainScreen(Screen[None]):
             self.typing,
             ExchangeCommands(self),
             Questions(self),
+            AppCommands(self),
         )
         for part in self._parts:
             for name in dir(part):
@@ -133,37 +135,21 @@ class MainScreen(Screen[None]):
         if not self.exchanges.list.go_to(number):
             self.report(f"exchange {number:,} is not shown")
 
-    def perform(self, command: Command, argument: str = "") -> None:
-        """Run a command, as if its key was pressed.
-
-        :param argument: its argument on the command line
-        """
-        self.typing.perform(command, argument)
-
-    # ------------------------------------------------------------ messages of widgets, and the parts that handle them
-    @on(FilterBar.Applied)
-    def _filter_typed(self, message: FilterBar.Applied) -> None:
-        self.list.filter_typed(message)
-
-    @on(ExchangeList.SortBy)
-    def _sort(self, message: ExchangeList.SortBy) -> None:
-        self.list.sort(message)
-
-    @on(ExchangeList.ProfileChanged)
-    def _profile_changed(self, message: ExchangeList.ProfileChanged) -> None:
-        self.list.profile_changed(message)
-
-    @on(FieldTree.AddColumn)
-    def _add_column(self, message: FieldTree.AddColumn) -> None:
-        self.list.add_column(message)
-
-    @on(FieldTree.StepExchange)
-    def _step(self, message: FieldTree.StepExchange) -> None:
-        self.list.step(message)
-
-    @on(SearchBar.Search)
-    def _search_typed(self, message: SearchBar.Search) -> None:
-        self.searches.search_typed(message)
+    # ------------------------------------------------------------ messages of widgets, for the parts
+    _filter_typed = on(FilterBar.Applied)(lambda self, message: self.list.filter_typed(message))
+    _sort = on(ExchangeList.SortBy)(lambda self, message: self.list.sort(message))
+    _profile_changed = on(ExchangeList.ProfileChanged)(
+        lambda self, message: self.list.profile_changed(message)
+    )
+    _add_column = on(FieldTree.AddColumn)(lambda self, message: self.list.add_column(message))
+    _step = on(FieldTree.StepExchange)(lambda self, message: self.list.step(message))
+    _search_typed = on(SearchBar.Search)(lambda self, message: self.searches.search_typed(message))
+    _add_rule = on(Faults.AddRule)(lambda self: self.live.action_rule_add())
+    _remove_rule = on(Faults.RemoveRule)(lambda self, message: self.live.remove_rule(message.number))
+    _view_chosen = on(ViewLine.Chosen)(lambda self, message: self.show_view(message.name))
+    _command_typed = on(CommandLine.Submitted)(
+        lambda self, message: self.typing.perform(message.command, message.argument)
+    )
 
     def action_back(self) -> None:
         """Cancel a running search or filter; otherwise return to the previous visit."""
@@ -197,22 +183,6 @@ class MainScreen(Screen[None]):
     def _show_place(self) -> None:
         self.query_one(ViewLine).show(self.view.view_name)
         self.query_one(StatusLine).lead_back(self._visits[-1].title if self._visits else "")
-
-    @on(ViewLine.Chosen)
-    async def _view_chosen(self, message: ViewLine.Chosen) -> None:
-        await self.show_view(message.name)
-
-    @on(Faults.AddRule)
-    def _add_rule(self) -> None:
-        self.live.action_rule_add()
-
-    @on(Faults.RemoveRule)
-    def _remove_rule(self, message: Faults.RemoveRule) -> None:
-        self.live.remove_rule(message.number)
-
-    @on(CommandLine.Submitted)
-    def _command_typed(self, message: CommandLine.Submitted) -> None:
-        self.perform(message.command, message.argument)
 
     # ------------------------------------------------------------ content
     def compose(self) -> ComposeResult:
@@ -262,7 +232,7 @@ class MainScreen(Screen[None]):
             self._seen = seen
             if status.finished and not self._finished:
                 self._finished = True
-                self.call_after_refresh(self.kproxy.settled)  # it takes some 70 ms
+                self.kproxy.settled()
             self._show_status(status)
             if isinstance(self.view, Exchanges):
                 self.exchanges.list.refresh_rows()
@@ -402,20 +372,3 @@ class MainScreen(Screen[None]):
     def action_footer_toggle(self) -> None:
         footer = self.query_one(KeyLine)
         footer.display = not footer.display
-
-    # ------------------------------------------------------------ the application
-    async def action_app_quit(self) -> None:
-        """Quit, after asking if that ends something."""
-        self.kproxy.leave()
-
-    def action_app_quit_now(self) -> None:
-        self.kproxy.leave(asking=False)
-
-    def action_app_events(self) -> None:
-        self.kproxy.show_events()
-
-    def action_app_theme(self, name: str = "") -> None:
-        self.kproxy.choose_theme(name)
-
-    def action_help_show(self) -> None:
-        self.kproxy.show_help()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from captures.analysis.client_stats import ClientRow, ClientStats
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import COUNTED, exchange_groups
 from captures.analysis.offered_versions import OfferedVersions, too_old
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.time_format import clock
@@ -22,6 +26,8 @@ _MOST_CONNECTIONS = 200
 class ClientsFold:
     """The figures of clients, and the versions that brokers offer them."""
 
+    TAKEN = COUNTED
+
     def __init__(self) -> None:
         self.offered = OfferedVersions()
         self._stats = ClientStats()
@@ -31,6 +37,14 @@ class ClientsFold:
         self._result = None
         self._stats.add(exchange)
         self.offered.add(exchange)
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        for group in exchange_groups(columns, indexes + access.plain.first):
+            self._stats.count(group)
+        for exchange in access.plain.several(indexes[DecisionColumns(columns).introducing].tolist()):
+            self._stats.introduce(exchange)
+            self.offered.add(exchange)
+            yield exchange.number - access.plain.first
 
     def result(self) -> list[ClientRow]:
         """Return the clients, by number of exchanges, descending."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from captures.analysis.connection_stats import OPEN, ConnectionRow, ConnectionStats
 from captures.analysis.connection_story import ConnectionStories, Moment
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import COUNTED, exchange_groups
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.exchanges.samples import Sample
 from captures.meaning import words
 from captures.time_format import clock, milliseconds, span
@@ -35,6 +39,8 @@ class _CachedRow(NamedTuple):
 class ConnectionsFold:
     """The figures of connections, and their stories."""
 
+    TAKEN = COUNTED
+
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self.stats = ConnectionStats(capture)
@@ -46,6 +52,17 @@ class ConnectionsFold:
         self._counts[exchange.connection] += 1
         self.stats.add(exchange)
         self.stories.add(exchange)
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        reader, rows = access.plain, DecisionColumns(columns)
+        for group in exchange_groups(columns, indexes + reader.first):
+            self._counts[group.connection.connection] += group.exchanges
+            self.stats.count(group)
+        for exchange in reader.several(indexes[rows.introducing].tolist()):
+            self.stats.introduce(exchange)
+            yield exchange.number - reader.first
+        for exchange in self.stories.add_columns(rows, reader, indexes):
+            yield exchange.number - reader.first
 
     def rows(self, make: Callable[[ConnectionRow], Row], *, everything: bool) -> list[Row]:
         """Return the rows of connections: those in trouble first, then by number of exchanges, then by first packet.

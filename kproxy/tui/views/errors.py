@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from captures.analysis.conditions import of_client
-from captures.analysis.error_recovery import ErrorRecovery, RecoveryRow
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.error_recovery import ErrorRecovery, RecoveryRow, may_follow_error
 from captures.analysis.error_stats import ErrorRow, ErrorStats
+from captures.analysis.exchange_groups import COUNTED
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.time_format import span
@@ -26,6 +30,8 @@ _Key = tuple[str, int, bool]
 class ErrorsFold:
     """The figures of errors, and their sequels."""
 
+    TAKEN = COUNTED
+
     def __init__(self, capture: Capture) -> None:
         self.stats = ErrorStats()
         self._aftermath = ErrorRecovery(capture)
@@ -35,6 +41,13 @@ class ErrorsFold:
         self._sequels = None
         self.stats.add(exchange)
         self._aftermath.add(exchange)
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        reader, rows = access.plain, DecisionColumns(columns)
+        reader.learn(len(reader))
+        for exchange in reader.several(indexes[rows.erroneous | may_follow_error(rows)].tolist()):
+            self.add(exchange)
+            yield exchange.number - reader.first
 
     def sequels(self) -> dict[_Key, list[RecoveryRow]]:
         """Return the sequels by error, the most frequent first."""

@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 from textual.content import Content
 
 from captures.analysis.decision_columns import TAKEN
@@ -15,6 +14,7 @@ from captures.analysis.findings.diagnosis import Blind, Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import words
@@ -79,11 +79,11 @@ class FindingsFold(PacedFold[DiagnosisResult]):
         self.first = min(self.first or exchange.time, exchange.time)
         self._diagnosis.add(exchange)
 
-    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         reader = access.plain
         times = columns.flat("time")
         self.first = int(times.min()) if len(times) else 0
-        for exchange in self._diagnosis.add_all(reader, columns, np.arange(len(columns))):
+        for exchange in self._diagnosis.add_all(reader, columns, indexes):
             yield exchange.number - reader.first
 
     def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> DiagnosisResult:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
@@ -24,6 +23,7 @@ from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories, add_all
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.lexer import quoted
@@ -328,11 +328,10 @@ class GroupFold(PacedFold[Mapping[str, GroupTimeline]]):
         self.stats.add(exchange)
         self._histories.add(exchange)
 
-    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
-        reader, indexes = access.plain, np.arange(len(columns))
-        self.stats.add_columns(columns, reader, indexes)
-        for exchange in add_all(self._histories, reader, columns, indexes):
-            yield exchange.number - reader.first
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        self.stats.add_columns(columns, access.plain, indexes)
+        for exchange in add_all(self._histories, access.plain, columns, indexes):
+            yield exchange.number - access.plain.first
 
     def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> Mapping[str, GroupTimeline]:
         found = self._histories.result(now=now, pending=pending, live=live)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
@@ -12,6 +12,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from captures.analysis.latency import Dimension, Distribution, LatencyStats, Measure, OverTime
+from captures.arrays import Int64s
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters.regex import TextRegex
 from captures.time_format import latency
 from kproxy.text.tables import Column
@@ -48,6 +50,16 @@ class _LatencyCounts:
     left_out: str
 
 
+class LatencyFold(LatencyStats):
+    """The latencies of the shown exchanges."""
+
+    TAKEN = ("wait",)
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        self.add_columns(columns, access.plain, indexes)
+        yield len(columns)
+
+
 class LatencyView(View):
     """A table of APIs, brokers or clients, and below it a picture of the latencies of the selected one.
 
@@ -64,7 +76,7 @@ class LatencyView(View):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._folding = session.fold("latency", lambda _: LatencyStats())
+        self._folding = session.fold("latency", lambda _: LatencyFold())
         self._dimension = Dimension.API
         self._measure = Measure.EXCESS
         self._counted: _LatencyCounts | None = None

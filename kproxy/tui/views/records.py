@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from captures.analysis.records import CapturedRecord, RecordListing, RecordSelection
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import words
 from captures.payloads.decoding import PayloadDecoding, schema_of
 from captures.payloads.payload import Payload
@@ -62,6 +66,8 @@ class RecordsFold:
     :ivar more: number of further records
     """
 
+    TAKEN = ("records",)
+
     def __init__(self, listing: RecordListing, payloads: RecordPayloads, view: Records) -> None:
         self.listing = listing
         self.payloads = payloads
@@ -79,6 +85,17 @@ class RecordsFold:
                 self.rows.append(self._view.row(record, self.payloads))
             else:
                 self.more += 1
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        records = columns.flat("records")
+        with_records = np.flatnonzero(columns.flat("batches"))
+        for exchange in access.plain.several(indexes[with_records].tolist()):
+            index = exchange.number - access.plain.first
+            if len(self.rows) >= MOST:
+                self.more += int(np.maximum(records[np.searchsorted(indexes, index) :], 0).sum())
+                return
+            self.add(exchange)
+            yield index
 
 
 class Records(TableView[RecordsFold]):

@@ -6,12 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from captures.analysis.positions import Position, Positions
+import numpy as np
+
+from captures.analysis.decision_columns import DecisionColumns
+from captures.analysis.exchange_groups import COUNTED
+from captures.analysis.position_columns import COLUMN_APIS, PositionColumns
+from captures.analysis.position_columns import TAKEN as OF_POSITIONS
+from captures.analysis.positions import LEARNED_FROM, Position, Positions
 from captures.analysis.topic_mentions import TopicMentions
 from captures.analysis.topic_stats import PartitionRow, TopicStats
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
+from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
 from dissectors.units import SECOND
+from kproxy.session.access import Access
 
 Key = tuple[str, int | None]
 """A topic and a partition, None for the whole topic."""
@@ -61,6 +70,8 @@ class TopicFigures:
 class TopicsFold:
     """Counts exchanges by the topics and partitions they mention."""
 
+    TAKEN = (*COUNTED, *OF_POSITIONS, "flow_topics", "topics")
+
     def __init__(self, names: Names) -> None:
         self.positions = Positions(names)
         self._stats = TopicStats(names)
@@ -76,6 +87,28 @@ class TopicsFold:
         self._mentions.add(exchange)
         self._begin = exchange.time if self._begin is None else min(self._begin, exchange.time)
         self._end = max(self._end, exchange.end)
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        reader, rows = access.plain, DecisionColumns(columns)
+        reader.learn(len(reader))
+        self._stats.add_columns(columns, np.arange(len(columns)))
+        self._mentions.add_columns(columns)
+        if len(columns):
+            self._begin, self._end = int(columns.flat("time").min()), int(rows.ends.max())
+        for exchange in reader.several(indexes[rows.failed].tolist()):
+            self._stats.add_errors(exchange)
+            yield exchange.number - reader.first
+        found = PositionColumns(columns)
+        by_columns = found.of_api(COLUMN_APIS) & ~found.intervened & ~found.reporting_begins()
+        decoded = found.of_api(LEARNED_FROM) & ~by_columns
+        told = np.flatnonzero(decoded | (by_columns & found.sure))
+        exchanges = reader.several(indexes[decoded].tolist())
+        positions = found.positions(told[~decoded[told]])
+        for row, whole in zip(told.tolist(), decoded[told].tolist(), strict=True):
+            updates = self.positions.updates(next(exchanges)) if whole else next(positions).updates
+            for place, what, who, value in updates:
+                self.positions.of(place).take(what, who, value)
+            yield row
 
     @property
     def seconds(self) -> float:

@@ -17,10 +17,11 @@ from dissectors.frames import Body
 from kproxy.proxy.own_requests import OwnRequestError
 from kproxy.proxy.tls.security import PLAINTEXT
 from kproxy.replay.cluster_queries import live_cluster
+from kproxy.replay.pace import Pace
 from kproxy.replay.permission import allowed_keys
 from kproxy.replay.plan import Planner, named_topics, recorded_nodes
 from kproxy.replay.results import Outcome
-from kproxy.replay.run import Pace, Replay
+from kproxy.replay.run import Replay
 from tests.kproxy.fake_broker import CLOSE, FakeBroker, cluster, response_frame
 from tests.kproxy.replay.recording import Recording
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable, open_capture
 from captures.exchanges.columns import ExchangeColumns
 from captures.export.capture_file import CaptureFileWriter
@@ -270,7 +271,7 @@ class WholeFold(CountingFold):
 
     TAKEN = ("topics",)
 
-    def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         for done in range(len(columns)):
             self.numbers.append(-done)
             yield done + 1
@@ -308,8 +309,8 @@ async def test_a_fold_that_restarts_meanwhile_is_added_once(monkeypatch: pytest.
     restarts = iter([True])
 
     class RestartingFold(WholeFold):
-        def add_all(self, access: Access, columns: ExchangeColumns) -> Iterator[int]:
-            for done in super().add_all(access, columns):
+        def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+            for done in super().add_all(access, columns, indexes):
                 if done == 100 and next(restarts, False):
                     assert folding.progress == pytest.approx(0.5 + 99 / 402 / 2, abs=0.01)  # the second pass
                     assert folding.look(lambda fold: fold.numbers) == []

@@ -22,7 +22,7 @@ CRASH_LOOP = Path(__file__).resolve().parents[3] / "data" / "groups" / "21_k430_
 
 async def ask(pilot: Pilot[Any], name: str, argument: str = "") -> list[str]:
     """Ask; return the lines of the answer, none if there is no answer."""
-    main_of(pilot).perform(BY_NAME[name], argument)
+    main_of(pilot).typing.perform(BY_NAME[name], argument)
     await settled(pilot)
     if not isinstance(pilot.app.screen, AnswerDialog):
         return []

@@ -53,7 +53,7 @@ async def test_commands_that_do_more_are_left_out(tmp_path: Path, monkeypatch: p
             await settled(pilot)
             assert "this UI is read-only" in str(main.query_one(StatusLine).render()), key
             assert pilot.app.screen is main
-        main.perform(BY_LINE["write"], str(tmp_path / "a.pcapng"))
+        main.typing.perform(BY_LINE["write"], str(tmp_path / "a.pcapng"))
         await settled(pilot)
         assert pilot.app.screen is main
         await pilot.press("x")

@@ -384,7 +384,7 @@ async def test_every_command_with_an_argument_takes_it(
     assert set(ARGUMENTS) == {name for name, command in BY_NAME.items() if command.argument}
     async with opened() as pilot:
         for name, argument in ARGUMENTS.items():
-            main_of(pilot).perform(BY_NAME[name], argument)
+            main_of(pilot).typing.perform(BY_NAME[name], argument)
             await settled(pilot)
             while len(pilot.app.screen_stack) > 1:
                 await pilot.press("escape")

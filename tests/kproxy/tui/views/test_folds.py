@@ -1,0 +1,122 @@
+"""Views count a file by columns once it is read; that equals counting its exchanges one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from captures.analysis.latency import Dimension, Measure
+from captures.analysis.records import RecordListing, RecordSelection
+from captures.exchanges.columns import SelectedColumns
+from captures.payloads.decoding import PayloadDecoding
+from kproxy.session import Access
+from kproxy.session.folds import ColumnFold
+from kproxy.text.records import RecordPayloads
+from kproxy.tui.views import records
+from kproxy.tui.views.clients import ClientsFold
+from kproxy.tui.views.connections import ConnectionsFold
+from kproxy.tui.views.errors import ErrorsFold
+from kproxy.tui.views.latency import LatencyFold
+from kproxy.tui.views.records import Records, RecordsFold
+from kproxy.tui.views.topic_figures import TopicsFold
+from tests.conftest import DATA
+from tests.kproxy.tui.kit import REBALANCE, read_session
+
+CAPTURES = (
+    REBALANCE,
+    *(
+        DATA / name
+        for name in (
+            "06_noida_acks0_java.pcap",
+            "09_loss3pct_before_tap.pcap.zst",
+            "09_snaplen128.pcap",
+            "21_k430_share_group.pcap.zst",
+            "22_k430_java_commit_abort.pcap",
+            "24_k430_franz_scramsha256.pcap",
+            "30_k0822_scala_acks0_partial.pcap",
+        )
+    ),
+    DATA.parent / "findings" / "25_k430_broker_sigkill.pcap.zst",
+    DATA.parent / "findings" / "35_k282_errors.pcap.zst",
+)
+MANY = 50  # records
+
+
+def of_connections(fold: ConnectionsFold, access: Access) -> Any:
+    count = len(access.capture.connections)
+    rows = [fold.stats.row(connection) for connection in range(count)]
+    return (
+        rows,
+        [fold.stories.of(row) for row in rows],
+        [dict(fold.stories.mix(each)) for each in range(count)],
+    )
+
+
+def of_latencies(fold: LatencyFold, _: Access) -> Any:
+    found = [fold.distributions(dimension, measure) for dimension in Dimension for measure in Measure]
+    named = [
+        (each.label, each.condition, each.p50, each.max, each.slowest, each.counts.tolist())
+        for distributions in found
+        for each in distributions
+    ]
+    return named, fold.unmeasured, fold.only_waited
+
+
+FOLDS: dict[str, tuple[Callable[[Access, Records], Any], Callable[[Any, Access], Any]]] = {
+    "connections": (lambda access, _: ConnectionsFold(access.capture), of_connections),
+    "clients": (lambda access, _: ClientsFold(), lambda fold, _: (fold.result(), vars(fold.offered))),
+    "errors": (
+        lambda access, _: ErrorsFold(access.capture),
+        lambda fold, _: (fold.stats.result(), fold.sequels()),
+    ),
+    "latency": (lambda access, _: LatencyFold(), of_latencies),
+    "topics": (
+        lambda access, _: TopicsFold(access.plain.knowledge.topic_name),
+        lambda fold, _: (fold.result(), fold.seconds, fold.positions.nodes),
+    ),
+    "records": (
+        lambda access, view: RecordsFold(
+            RecordListing(RecordSelection(), access.plain.knowledge.topic_name),
+            RecordPayloads(PayloadDecoding()),
+            view,
+        ),
+        lambda fold, _: (fold.rows, fold.more),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("selected", [False, True], ids=["all", "selected"])
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+async def test_columns_count_what_exchanges_count(
+    path: Path, selected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MOST", MANY)
+    async with read_session(path) as session:
+        view = Records(session)
+
+        def counted(access: Access) -> dict[str, tuple[Any, Any]]:
+            columns = access.columns()
+            indexes = np.arange(len(columns))
+            if selected:
+                indexes = indexes[np.random.default_rng(1).random(len(indexes)) < 0.6]
+            chosen = SelectedColumns(columns, indexes) if selected else columns
+            found = {}
+            for name, (make, told) in FOLDS.items():
+                one_by_one, together = make(access, view), make(access, view)
+                for exchange in access.exchanges((indexes + access.plain.first).tolist()):
+                    one_by_one.add(exchange)
+                assert isinstance(together, ColumnFold)
+                columns.prepare(together.TAKEN)
+                for _ in together.add_all(access, chosen, indexes):
+                    pass
+                found[name] = told(one_by_one, access), told(together, access)
+            return found
+
+        for name, (one_by_one, together) in (await session.run(counted)).items():
+            assert together == one_by_one, name
