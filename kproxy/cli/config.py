@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from kproxy.cli.common import usage_errors
 from kproxy.configuration import Configuration, ConfigurationError, load
 from kproxy.output import echo, echo_json, terminal_width
 
-_OTHERS = ("common", "filters", "ui")
+_OTHERS = ("clusters", "common", "filters", "ui")
 """Tables of the file that belong to no command."""
 _META = "kproxy.configuration"
 _EXAMPLE_TABLES = """
@@ -24,6 +24,9 @@ _EXAMPLE_TABLES = """
 
 [ui]
 # theme = "nord"  # docs/ui.md has all settings
+
+[clusters.east]  # of kproxy proxy: docs/proxy.md
+# listen = "127.0.0.1:9192"
 
 [profile.staging.proxy]  # kproxy --profile staging proxy
 # bootstrap-server = "staging:9092\""""
@@ -55,6 +58,27 @@ def defaults(ctx: click.Context, file: str | None, profile: str | None) -> dict[
         return {}
     with usage_errors(ConfigurationError):
         return dict(_values(configuration, ctx))
+
+
+def cluster_options(known: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the options set in each table ``[clusters.NAME]``, by parameter name.
+
+    :param known: keys of the running command's options that such a table may contain
+    :raises click.UsageError: if a table is invalid
+    """
+    context, configuration = click.get_current_context(), current()
+    options = {each.key: each for each in options_of(context.command) if each.key in known}
+    found: dict[str, dict[str, Any]] = {}
+    with usage_errors(ConfigurationError):
+        for cluster in configuration.table("clusters"):
+            found[cluster] = {}
+            for key in configuration.table("clusters", cluster):
+                keys = "clusters", cluster, key
+                if key not in options:
+                    raise configuration.unknown("option of a cluster", options, *keys)
+                value = _value(configuration, options[key], context, *keys)
+                found[cluster][options[key].name or ""] = options[key].type_cast_value(context, value)
+    return found
 
 
 def _loaded(file: str | Path | None, profile: str | None) -> Configuration:

@@ -156,6 +156,9 @@ class Brokers:
         self._is_saved = True
         self.refusals = 0
 
+    def __len__(self) -> int:
+        return len(self._upstreams)
+
     def __iter__(self) -> Iterator[UpstreamAddress]:
         return iter(self._upstreams.values())
 
