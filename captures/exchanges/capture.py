@@ -514,6 +514,7 @@ class Capture:
             chunks=chunks,
             notes=self.notes.content(),
             samples=list(self.samples),
+            upstreams=self.samples.upstreams,
         )
 
     def _store(self) -> None:
@@ -535,7 +536,7 @@ class Capture:
         connections.observation.spans, connections.observation.links = found.spans, set(found.links)
         self.index.restore(found.runs, found.chunks)
         self.notes.restore(found.notes)
-        self.samples.restore(found.samples)
+        self.samples.restore(found.samples, found.upstreams)
         self.pairing.restore(found.swapped, found.skipped, found.foreign)
         self.latest = found.latest
         if isinstance(self.source, JoinedSource):

@@ -230,6 +230,7 @@ class Filter:
             start=context.start,
             names=capture.names,
             messages=messages,
+            upstreams=capture.samples.upstreams,
         )
         return self.mask(columns, context)
 

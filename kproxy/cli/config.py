@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,27 +60,6 @@ def defaults(ctx: click.Context, file: str | None, profile: str | None) -> dict[
         return dict(_values(configuration, ctx))
 
 
-def cluster_options(known: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the options set in each table ``[clusters.NAME]``, by parameter name.
-
-    :param known: keys of the running command's options that such a table may contain
-    :raises click.UsageError: if a table is invalid
-    """
-    context, configuration = click.get_current_context(), current()
-    options = {each.key: each for each in options_of(context.command) if each.key in known}
-    found: dict[str, dict[str, Any]] = {}
-    with usage_errors(ConfigurationError):
-        for cluster in configuration.table("clusters"):
-            found[cluster] = {}
-            for key in configuration.table("clusters", cluster):
-                keys = "clusters", cluster, key
-                if key not in options:
-                    raise configuration.unknown("option of a cluster", options, *keys)
-                value = _value(configuration, options[key], context, *keys)
-                found[cluster][options[key].name or ""] = options[key].type_cast_value(context, value)
-    return found
-
-
 def _loaded(file: str | Path | None, profile: str | None) -> Configuration:
     with usage_errors(ConfigurationError):
         configuration = load(None if file is None else Path(file), profile or "")
@@ -122,6 +101,24 @@ def _set_options(
             raise configuration.unknown(what, [*known, *inner], *path, key)
 
 
+def cluster_options(configuration: Configuration, ctx: click.Context) -> dict[str, dict[str, Any]]:
+    """Return the options of ``kproxy proxy`` set in each table ``[clusters.NAME]``, by parameter name.
+
+    :param ctx: of that command
+    :raises ConfigurationError: if a key or value is invalid
+    """
+    known = {each.key: each for each in options_of(ctx.command) if each.of_cluster}
+    found: dict[str, dict[str, Any]] = {}
+    for cluster in configuration.table("clusters"):
+        found[cluster] = {}
+        for key in configuration.table("clusters", cluster):
+            if key not in known:
+                raise configuration.unknown("option of a cluster", known, "clusters", cluster, key)
+            value = _value(configuration, known[key], ctx, "clusters", cluster, key)
+            found[cluster][known[key].name or ""] = known[key].type_cast_value(ctx, value)
+    return found
+
+
 def _value(configuration: Configuration, option: Option, ctx: click.Context, *keys: str) -> Any:
     """Return the value of an option in the form it has on the command line.
 
@@ -161,6 +158,8 @@ def problems(configuration: Configuration) -> Iterator[str]:
         known |= {each.key for each in options_of(ctx.command) if each.configurable}
         try:
             dict(_values(configuration, ctx))
+            if path_of(ctx) == ("proxy",):
+                cluster_options(configuration, ctx)
         except ConfigurationError as error:
             yield str(error)
     try:
@@ -235,6 +234,11 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
         written = name in configuration.table("filters")
         place = configuration.place("filters", name) if written else str(choices_path())
         yield Setting("filters", name, text, "file" if written else "UI", place)
+    for cluster in configuration.table("clusters"):
+        for key, value in configuration.table("clusters", cluster).items():
+            yield Setting(
+                f"clusters.{cluster}", key, value, "file", configuration.place("clusters", cluster, key)
+            )
     for key, value in configuration.table("ui").items():
         yield Setting("ui", key, value, "file", configuration.place("ui", key))
 

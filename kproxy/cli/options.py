@@ -180,6 +180,7 @@ class CommandConfigOption:
     title = "Brokers"
     command_config: ExistingFile | None = option(
         "--command-config",
+        of_cluster=True,
         help="Kafka client properties: security.protocol, ssl.*, sasl.*; JKS, PKCS12 and PEM stores.",
     )
 

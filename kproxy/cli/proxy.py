@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
@@ -15,7 +15,7 @@ from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
 from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
-from kproxy.cli.config import cluster_options
+from kproxy.cli.config import cluster_options, current
 from kproxy.cli.options import (
     BROKERS,
     CLUSTER_NAME,
@@ -34,6 +34,7 @@ from kproxy.cli.options import (
     security_of,
     size_type,
 )
+from kproxy.configuration import ConfigurationError
 from kproxy.proxy.modes import MODES
 
 if TYPE_CHECKING:
@@ -64,14 +65,17 @@ class ForwardingOptions(CommandConfigOption):
     bootstrap: tuple[NamedBrokers, ...] = option(
         "-b",
         "--bootstrap-server",
+        of_cluster=True,
         help="Bootstrap brokers. For several clusters, name each: -b east=kafka1:9092 -b west=kafka2:9092.",
     )
     authenticate: bool = option(
         "--authenticate",
+        of_cluster=True,
         help="Authenticate clients' connections at brokers with the SASL credentials of --command-config.",
     )
     listen: Address = option(
         "--listen",
+        of_cluster=True,
         multiple=False,
         type=HOST_PORT,
         default="127.0.0.1:9092",
@@ -79,28 +83,36 @@ class ForwardingOptions(CommandConfigOption):
         help="Address that clients connect to first; each broker gets a port after it. Further clusters: 100 ports on.",
     )
     advertise: str = option(
-        "--advertise", metavar="HOST", default="", help="Host name to give to clients. Default: as --listen."
+        "--advertise",
+        of_cluster=True,
+        metavar="HOST",
+        default="",
+        help="Host name to give to clients. Default: as --listen.",
     )
     ports: str = option(
         "--ports",
+        of_cluster=True,
         metavar="PORTS",
         default="",
         help="Ports for brokers: 9093+ (plus the node ID; default: from the port after --listen's), 9093-9120 or any.",
     )
     sni: str = option(
         "--sni",
+        of_cluster=True,
         metavar="PATTERN",
         default="",
         help="One port for all brokers, told apart by TLS server name: b{node_id}.kafka.test.",
     )
     allow_brokers: tuple[str, ...] = option(
         "--allow-brokers",
+        of_cluster=True,
         metavar="CIDR|NAME",
         help="Connect only to brokers in these networks or with these names: 10.0.0.0/8, *.example.com (repeatable). "
         "Default: any.",
     )
     mapped: tuple[str, ...] = option(
         "--map",
+        of_cluster=True,
         metavar="BROKER=HOST:PORT",
         help="Connect to a broker at this address instead of the one it advertises: kafka-1:9092=127.0.0.1:29092, "
         "'broker 2=127.0.0.1:29093' (repeatable).",
@@ -143,16 +155,18 @@ class ClientTlsOptions:
 
     title = "TLS for clients"
     client_tls: bool = option(
-        "--client-tls", help="Use TLS for clients, with certificates of kproxy's own authority."
+        "--client-tls",
+        of_cluster=True,
+        help="Use TLS for clients, with certificates of kproxy's own authority.",
     )
     cert: ExistingFile | None = option(
-        "--cert", help="Use TLS for clients, with this certificate chain (PEM)."
+        "--cert", of_cluster=True, help="Use TLS for clients, with this certificate chain (PEM)."
     )
     cert_key: ExistingFile | None = option(
-        "--cert-key", former=("--key",), help="The private key of --cert (PEM)."
+        "--cert-key", of_cluster=True, former=("--key",), help="The private key of --cert (PEM)."
     )
     client_ca: ExistingFile | None = option(
-        "--client-ca", help="Require client certificates signed by these authorities (PEM)."
+        "--client-ca", of_cluster=True, help="Require client certificates signed by these authorities (PEM)."
     )
     tls_keylog: FileName = option("--tls-keylog", default="", help="Append TLS secrets to FILE.")
 
@@ -354,11 +368,6 @@ def settings_of(options: ProxyOptions) -> Settings:
     return settings
 
 
-_OF_CLUSTERS = frozenset(
-    {"bootstrap-server", "authenticate", "listen", "advertise", "ports", "sni", "allow-brokers", "map"}
-    | {"command-config", "client-tls", "cert", "cert-key", "client-ca"}
-)
-"""Keys that a table ``[clusters.NAME]`` of the configuration file may contain."""
 _PORTS_APART = 100
 """Between the first ports of clusters, unless the configuration file says otherwise."""
 
@@ -369,7 +378,10 @@ def _clusters(options: ProxyOptions) -> Iterator[tuple[str, ProxyOptions]]:
     Clusters are those that ``-b`` names; without ``-b``, those in the configuration file.
     """
     given = [name for name, _ in options.bootstrap]
-    tables = cluster_options(_OF_CLUSTERS) if all(given) else {}
+    tables: dict[str, dict[str, Any]] = {}
+    if all(given):
+        with usage_errors(ConfigurationError):
+            tables = cluster_options(current(), click.get_current_context())
     for name in tables:
         if not CLUSTER_NAME.fullmatch(name):
             raise click.UsageError(f"[clusters.{name}] of the configuration file: invalid name for a cluster")
@@ -400,7 +412,7 @@ def _cluster_settings(name: str, options: ProxyOptions) -> ClusterSettings:
     from kproxy.proxy.settings import ClusterSettings
     from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
-    bootstrap = options.bootstrap[0][1] if options.bootstrap else ()
+    bootstrap = tuple(each for _, brokers in options.bootstrap for each in brokers)
     security, named = security_of(options.command_config)
     if named and not bootstrap:
         bootstrap = BROKERS.convert(named, None, None)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from captures.interventions import UpstreamBroker, as_comment
 from kproxy.addresses import address_text
 from kproxy.proxy.authentication import Authentication
 from kproxy.proxy.listeners import Listener, peek
@@ -135,6 +136,7 @@ class Acceptor:
             named = await self._requested_name(client)
             if self._cluster.settings.sni:
                 upstream = self._place_named(named)
+        peers.node_id = None if upstream is None else upstream.node_id
         session = Session(self._cluster, peers)
         down = self._cluster.outages.of(upstream)
         if down is None:
@@ -149,8 +151,12 @@ class Acceptor:
                 session.responses.transport = Nowhere(
                     lambda: None, lambda: session.lost(session.responses, None)
                 )
-        peers.node_id = upstream.node_id if upstream is not None else None
-        session.record(plane.recordings.open(peers.client, peers.broker, time_ns()))
+        now = time_ns()
+        recording = plane.recordings.open(peers.client, peers.broker, now)
+        if recording is not None and (peers.cluster or peers.node_id is not None):
+            known = UpstreamBroker(cluster=peers.cluster, node_id=peers.node_id)
+            recording.note(1, as_comment(known), now)
+        session.record(recording)
         try:
             await self._read_from(client, session, named)
             plane.begun(session)
@@ -253,7 +259,10 @@ class Acceptor:
         if upstream is not None:
             reachability.note(upstream, "")
             cluster.report_oddity(upstream, reached[0])
+        else:  # a bootstrap server
+            upstream = cluster.brokers.at(*(targets[0].address if len(targets) == 1 else reached))
         session.peers.broker = reached
+        session.peers.node_id = None if upstream is None else upstream.node_id
         down = outages.at(reached)
         if down is None and cluster.settings.authenticate:
             session.authentication = Authentication(session)
