@@ -375,11 +375,11 @@ class Lane:
             recorded = {(each.upstream.cluster, each.broker.rpartition(":")[2]) for each in reader}
             if recorded != {("east", str(east.ports["PLAINTEXT"])), ("west", str(west.ports["PLAINTEXT"]))}:
                 raise Wrong(f"recorded {recorded}")
-            found = json.loads(run([sys.executable, "-m", "kproxy", "groups", "--json", kproxy.capture]))[
-                "groups"
-            ]
+            told = run([sys.executable, "-m", "kproxy", "groups", "--json", kproxy.capture])
+            found = [json.loads(line) for line in told.splitlines()]
             groups = {(each["group"], each["cluster_id"]) for each in found}
-            if len(groups) != len(found) or {cluster for _, cluster in groups} != set(ids.values()):
+            names = {group for group, _ in groups}
+            if not names or groups != {(group, cluster) for group in names for cluster in ids.values()}:
                 raise Wrong(f"groups {groups}")
 
     def _in_both(self, kproxy: Kproxy, addresses: dict[str, str], name: str, command: Command) -> None:
