@@ -529,7 +529,7 @@ class ExchangeReader:
             broker_log=logged,
             client_names=names.of(client) if names else (),
             broker_names=names.of(broker) if names else (),
-            upstream=capture.samples.upstreams.get(connection, NO_UPSTREAM),
+            upstream=capture.upstream_of(connection),
         )
 
     def _failed(self, index: int, error: Exception) -> Exchange:

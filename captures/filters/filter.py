@@ -230,7 +230,7 @@ class Filter:
             start=context.start,
             names=capture.names,
             messages=messages,
-            upstreams=capture.samples.upstreams,
+            upstream_of=capture.upstream_of,
         )
         return self.mask(columns, context)
 

@@ -56,7 +56,7 @@ class TableColumns:
     :param names: names of addresses
     :param messages: columns of the messages of exactly these rows, in their order; without them tests of messages stay
         undecided
-    :param upstreams: brokers of connections, as kproxy's proxy has recorded them
+    :param upstream_of: connection -> its broker, as kproxy's proxy has recorded it
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class TableColumns:
         start: int | None = None,
         names: Names | None = None,
         messages: ExchangeColumns | None = None,
-        upstreams: Mapping[int, UpstreamBroker] | None = None,
+        upstream_of: Callable[[int], UpstreamBroker] = lambda _: NO_UPSTREAM,
     ) -> None:
         self.table = table
         self._endpoints = endpoints
         self._names = Names() if names is None else names
         self.messages = messages
-        self._upstreams = upstreams or {}
+        self._upstream_of = upstream_of
         self.rows = slice(0, len(table)) if rows is None else rows
         self._size = len(table.column("flags")[self.rows])
         self._numbers = numbers
@@ -99,7 +99,7 @@ class TableColumns:
             names=capture.names,
             rows=rows,
             messages=messages,
-            upstreams=capture.samples.upstreams,
+            upstream_of=capture.upstream_of,
         )
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ class TableColumns:
     def upstreams(self) -> list[UpstreamBroker]:
         """Return the broker of each connection up to the last one of these rows."""
         count = int(self.view("connection").max(initial=-1)) + 1
-        return [self._upstreams.get(connection, NO_UPSTREAM) for connection in range(count)]
+        return [self._upstream_of(connection) for connection in range(count)]
 
     def names_of(self, ends: Sequence[str | None]) -> dict[int, tuple[str, ...]]:
         """Return the names of endpoints that have any, by index."""

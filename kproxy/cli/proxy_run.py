@@ -82,6 +82,7 @@ class ProxyRun:
             otlp=options.otlp,
             outlives="forwarding and recording go on, Ctrl-C ends them",
             may_be_empty=True,
+            clusters=[each.name for each in settings.clusters],
         )
         self._metrics: Metrics | None = None
         if metrics is not None:
