@@ -212,6 +212,7 @@ class Brokers:
         return self._advertised, upstream.listens or _NOWHERE
 
     def at(self, host: str, port: int) -> UpstreamAddress | None:
+        """Return the broker that advertises an address, None if none does."""
         return next(
             (
                 upstream
