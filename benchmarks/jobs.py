@@ -376,14 +376,15 @@ def forwarding(*, recorded: bool = False, rewrites: bool = True) -> Iterator[Ses
     loop = asyncio.new_event_loop()
     try:
         plane = loop.run_until_complete(made())
-        plane.brokers = Brokers(
+        (cluster,) = plane.clusters
+        cluster.brokers = Brokers(
             Ports.parse("any", 19092),
             "proxy.test",
             lambda place, _: 19092 + place.node_id,
             lambda place, _: None,
         )
         ends = ("10.0.0.1", 40_000), ("10.0.0.9", 9092)
-        session = Session(plane, Peers(1, *ends))
+        session = Session(cluster, Peers(1, *ends))
         session.requests.connection_made(Transport())
         session.responses.connection_made(Transport())
         session.record(plane.recordings.open(*ends, 0))

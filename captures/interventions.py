@@ -2,8 +2,8 @@
 
 The proxy records what client and broker sent, before any change. What it changed, held or made up is in a comment on
 the packet with the frame: a line of ``kproxy: `` and a JSON object. The kernel's statistics of connections
-(:class:`TcpSample`) are in the comment of a packet without payload. An entry of a broker's request log
-(:class:`BrokerLog`) is in the comment of the packet with the request.
+(:class:`TcpSample`) and their broker (:class:`UpstreamBroker`) are in comments of packets without payload. An entry of
+a broker's request log (:class:`BrokerLog`) is in the comment of the packet with the request.
 
 The data plane imports this module: keep it light.
 """
@@ -290,6 +290,20 @@ class TcpSample(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     state: str = ""
 
 
+class UpstreamBroker(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
+    """The broker of a connection, as the proxy knows it.
+
+    :ivar cluster: the user's name for its cluster, empty if it has none
+    :ivar node_id: None if it is not known, as for a bootstrap address
+    """
+
+    cluster: OrNull[str] = ""
+    node_id: int | None = None
+
+
+NO_UPSTREAM = UpstreamBroker()
+
+
 class BrokerLog(msgspec.Struct, omit_defaults=True, frozen=True, kw_only=True):
     """An entry of a broker's request log; times are nanoseconds (``RequestChannel.scala``).
 
@@ -336,6 +350,7 @@ class _Line(Intervention, omit_defaults=True, frozen=True):
     """Everything that a line may contain."""
 
     tcp: TcpSample | None = None
+    upstream: UpstreamBroker | None = None
     broker: BrokerLog | None = None
 
 
@@ -343,7 +358,7 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_Line)
 
 
-CommentContent = Intervention | TcpSample | BrokerLog
+CommentContent = Intervention | TcpSample | UpstreamBroker | BrokerLog
 
 
 def as_comment(line: CommentContent) -> str:
@@ -353,6 +368,8 @@ def as_comment(line: CommentContent) -> str:
     """
     if isinstance(line, TcpSample):
         return PREFIX + _ENCODER.encode({"tcp": line}).decode()
+    if isinstance(line, UpstreamBroker):
+        return PREFIX + _ENCODER.encode({"upstream": line}).decode()
     if isinstance(line, BrokerLog):
         return PREFIX + _ENCODER.encode({"broker": line}).decode()
     text = _ENCODER.encode(line)
@@ -374,6 +391,8 @@ def comment_content(line: str) -> CommentContent | None:
         return None
     if read.tcp is not None:
         return read.tcp
+    if read.upstream is not None:
+        return read.upstream
     if read.broker is not None:
         return read.broker
     made = Intervention(**{name: getattr(read, name) for name in Intervention.__struct_fields__})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from msgspec import UnsetType
 from captures.analysis.incidents.nodes import listed_as
 from captures.arrays import Int64s
 from captures.exchanges import Capture
+from captures.interventions import NO_UPSTREAM
 from captures.meaning import words
 from captures.names.names import canonical
 from dissectors.session_context import SessionContext, SessionFacts
@@ -25,10 +27,13 @@ _SHORT = 8
 class Clusters:
     """Maps connections and brokers of a completely read capture to clusters.
 
-    A connection belongs to the cluster whose ID a response on it contains (Metadata, DescribeCluster); else to that of
-    other connections to the same broker, in the same file or else in any; else to the cluster that lists its broker.
-    Where these differ, as at a proxy of several clusters, its cluster is unknown. If all responses contain the same ID,
-    or none, everything belongs to one cluster.
+    A connection belongs to the cluster whose ID a response on it contains (Metadata, DescribeCluster), or that kproxy's
+    proxy has recorded for it; else to that of other connections to the same broker, in the same file or else in any;
+    else to the cluster that lists its broker. Where these differ, as at another proxy of several clusters, its cluster
+    is unknown. If all responses contain the same ID, or none, everything belongs to one cluster.
+
+    The name that the proxy has recorded stands for the ID if the ID is not known (brokers before 0.10.1 have none), or
+    if another cluster has the same.
 
     :param capture: only needed for several clusters
     :param facts: session facts of all exchanges
@@ -38,8 +43,9 @@ class Clusters:
     def __init__(self, capture: Capture | None, facts: SessionFacts) -> None:
         self._capture: Any = capture
         self._facts = facts
-        ids = sorted({*self._facts.clusters.values()})
-        self._only = ids[0] if len(ids) == 1 else None
+        self._told = facts.clusters | _named(capture, facts)
+        ids = sorted({*self._told.values()})
+        self._only = ids[0] if len(ids) == 1 and ids[0] in facts.clusters.values() else None
         self.parts: tuple[str, ...] = (*ids, UNKNOWN) if len(ids) > 1 else ("",)
 
     @property
@@ -77,7 +83,7 @@ class Clusters:
         """Broker and file, or None for all files, -> IDs of clusters in responses."""
         found: dict[tuple[str, int | None], set[str]] = {}
         files = self._capture.connections.last_file
-        for connection, cluster in self._facts.clusters.items():
+        for connection, cluster in self._told.items():
             broker = self._capture.endpoints(connection)[1]
             for file in (int(files[connection]), None):
                 found.setdefault((broker, file), set()).add(cluster)
@@ -94,7 +100,7 @@ class Clusters:
         for connection, file in enumerate(self._capture.connections.last_file.tolist()):
             broker = self._capture.endpoints(connection)[1]
             in_file = _agreed(self._seen.get((broker, file), ()))
-            found.append(self._facts.clusters.get(connection) or in_file or self._part_of_broker(broker))
+            found.append(self._told.get(connection) or in_file or self._part_of_broker(broker))
         return found
 
     @cached_property
@@ -107,8 +113,43 @@ class Clusters:
         return found
 
 
-ONE_CLUSTER = Clusters(None, SessionContext().facts)
-"""A single cluster, whose ID is unknown."""
+class RecordedClusters(Clusters):
+    """The clusters of a growing capture of kproxy's proxy, which records a name with each connection.
+
+    :param names: of all clusters
+    """
+
+    def __init__(self, capture: Capture, names: Sequence[str]) -> None:
+        super().__init__(None, SessionContext().facts)
+        self._capture = capture
+        self.parts = (*names, UNKNOWN) if len(names) > 1 else ("",)
+
+    def part_of(self, connection: int) -> str:
+        if not self.several:
+            return ""
+        upstream = self._capture.samples.upstreams.get(connection, NO_UPSTREAM)
+        return upstream.cluster if upstream.cluster in self.parts else UNKNOWN
+
+    def _part_of_broker(self, broker: str) -> str:
+        connections = range(len(self._capture.connections))
+        found = {self.part_of(each) for each in connections if self._capture.endpoints(each)[1] == broker}
+        return _agreed(found) or UNKNOWN
+
+
+def _named(capture: Capture | None, facts: SessionFacts) -> dict[int, str]:
+    """Return the clusters of connections for which kproxy's proxy has recorded a name: their IDs, or these names."""
+    upstreams = {} if capture is None else capture.samples.upstreams
+    names = {connection: each.cluster for connection, each in upstreams.items() if each.cluster}
+    ids = {name: set[str]() for name in names.values()}
+    for connection, name in names.items():
+        if connection in facts.clusters:
+            ids[name].add(facts.clusters[connection])
+    shared = Counter(cluster for found in ids.values() for cluster in found)
+    known = {name: found.pop() for name, found in ids.items() if len(found) == 1}
+    return {
+        connection: known[name] if name in known and shared[known[name]] == 1 else name
+        for connection, name in names.items()
+    }
 
 
 def _agreed(clusters: Iterable[str]) -> str:
@@ -120,3 +161,7 @@ def _agreed(clusters: Iterable[str]) -> str:
 def beside(name: str, part: str | UnsetType) -> str:
     """Return the name of a group or topic, with its cluster if the capture shows several."""
     return f"{name} (cluster {words.line(part[:_SHORT])})" if part else name
+
+
+ONE_CLUSTER = Clusters(None, SessionContext().facts)
+"""A single cluster, whose ID is unknown."""

@@ -17,9 +17,13 @@ def of_client(name: str) -> str:
     return f"({by_id} or not client_id and client.host == {quoted(str(address))})"
 
 
-def of_group(group: str) -> str:
-    """Return a filter for the exchanges that name a group; exchanges with an inferred group are left out."""
-    return f"group == {quoted(group)} and not group.inferred"
+def of_group(group: str, cluster: str = "") -> str:
+    """Return a filter for the exchanges that name a group; exchanges with an inferred group are left out.
+
+    :param cluster: name of its cluster, as kproxy's proxy has recorded it; empty for any
+    """
+    of = f"cluster == {quoted(cluster)} and " if cluster else ""
+    return f"{of}group == {quoted(group)} and not group.inferred"
 
 
 def of_topic(topic: str) -> str:

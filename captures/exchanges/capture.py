@@ -29,6 +29,7 @@ from captures.exchanges.samples import Samples
 from captures.exchanges.single import Skip
 from captures.exchanges.table import COLUMNS, ExchangeTable
 from captures.faults import TOLD, Faults
+from captures.interventions import NO_UPSTREAM, UpstreamBroker
 from captures.names import Names
 from captures.packets import (
     AddressBook,
@@ -501,6 +502,7 @@ class Capture:
             chunks=chunks,
             notes=self.notes.content(),
             samples=list(self.samples),
+            upstreams=self.samples.upstreams,
         )
 
     def _store(self) -> None:
@@ -522,7 +524,7 @@ class Capture:
         connections.observation.spans, connections.observation.links = found.spans, set(found.links)
         self.index.restore(found.runs, found.chunks)
         self.notes.restore(found.notes)
-        self.samples.restore(found.samples)
+        self.samples.restore(found.samples, found.upstreams)
         self.pairing.restore(found.swapped, found.skipped, found.foreign)
         self.latest = found.latest
         if isinstance(self.source, JoinedSource):
@@ -530,6 +532,10 @@ class Capture:
         return True
 
     # ------------------------------------------------------------ for views
+    def upstream_of(self, connection: int) -> UpstreamBroker:
+        """Return the broker of a connection, as far as kproxy's proxy has recorded it."""
+        return self.samples.upstreams.get(connection, NO_UPSTREAM)
+
     def observed_until(self, connections: Int64s | int) -> Int64s:
         """Return the time until which connections were observed; see :meth:`Connections.observed_until`."""
         return self.connections.observed_until(connections, self.latest)

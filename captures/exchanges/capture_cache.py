@@ -32,13 +32,14 @@ from captures.exchanges.notes import NotesContent
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.exchanges.table import ROW_BYTES
+from captures.interventions import UpstreamBroker
 from captures.packets import Source, Statistics
 from dissectors.budget import IN_FORCE
 from dissectors.units import SECOND
 
 MOST_BYTES = 1 << 30
 """Size limit of the folder; the least recently used parts are removed."""
-_FORMAT = 2
+_FORMAT = 3
 """Version of the part format; to be increased with any change of the content."""
 _AT_REST = 2 * SECOND
 """ns since the last change of a file after which another change certainly gets another timestamp."""
@@ -79,6 +80,7 @@ class ReadCapture(msgspec.Struct, frozen=True):
     chunks: dict[int, tuple[int, bytes]]
     notes: NotesContent
     samples: list[Sample]
+    upstreams: dict[int, UpstreamBroker]
 
 
 class CaptureCache:

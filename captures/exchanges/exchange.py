@@ -18,7 +18,14 @@ from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.prefetch import MOST_ROWS, FramePrefetch
 from captures.exchanges.table import Flag, cluster_time
 from captures.faults import described
-from captures.interventions import UNTOUCHED, BrokerLog, Interventions, ShownInterventions
+from captures.interventions import (
+    NO_UPSTREAM,
+    UNTOUCHED,
+    BrokerLog,
+    Interventions,
+    ShownInterventions,
+    UpstreamBroker,
+)
 from captures.json_objects import Time
 from captures.meaning import (
     ErrorFound,
@@ -90,11 +97,13 @@ class Exchange:
     :ivar broker_log: its entry in the broker's request log, None if the capture is not a request log
     :ivar client_names: names of the address ``client`` or its host, the one to be shown first
     :ivar broker_names: names of the address ``broker`` or its host
+    :ivar upstream: node ID and cluster of the broker, if kproxy's proxy has recorded them
     """
 
     JSON = (
         "number time latency_ns=latency designed_wait_ns=wait kproxy_time_ns=kproxy_time connection client "
-        "broker client_name broker_name client_id api api_key version correlation_id request_size response_size "
+        "broker client_name broker_name cluster=upstream.cluster broker_id=upstream.node_id client_id api api_key "
+        "version correlation_id request_size response_size "
         "request=shown_request response=shown_response decoded=annotations.decoded "
         "masked=annotations.masked flags marked=note.marked comment=note.comment kproxy broker_log "
         "problems=all_problems frame_numbers"
@@ -133,6 +142,7 @@ class Exchange:
     broker_log: BrokerLog | None = None
     client_names: tuple[str, ...] = ()
     broker_names: tuple[str, ...] = ()
+    upstream: UpstreamBroker = NO_UPSTREAM
 
     @property
     def api(self) -> str:
@@ -531,6 +541,7 @@ class ExchangeReader:
             broker_log=logged,
             client_names=names.of(client) if names else (),
             broker_names=names.of(broker) if names else (),
+            upstream=capture.upstream_of(connection),
         )
 
     def _failed(self, index: int, error: Exception) -> Exchange:

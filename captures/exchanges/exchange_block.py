@@ -16,7 +16,7 @@ _OWN = (
     "number", "row", "frame", "time", "latency", "correlation_id", "request_size", "response_size", "wait",
     "wait_reason",
 )  # fmt: skip
-_OF_PARTY = ("connection", "client", "broker", "client_id", "client_names", "broker_names")
+_OF_PARTY = ("connection", "client", "broker", "client_id", "client_names", "broker_names", "upstream")
 _MOST_PARTIES = 8192
 
 

@@ -31,6 +31,7 @@ from captures.interventions import (
     Intervention,
     Interventions,
     TcpSample,
+    UpstreamBroker,
     as_comment,
     comment_content,
 )
@@ -140,14 +141,14 @@ class ParsedComment(NamedTuple):
 
     :ivar own: what users wrote
     :ivar interventions: what the proxy did to the frame
-    :ivar samples: the kernel's TCP statistics of the connection
+    :ivar samples: the kernel's TCP statistics of the connection, and its broker
     :ivar broker_logs: entries of the broker's request log
     :ivar lines: the lines of the last three
     """
 
     own: str
     interventions: list[Intervention]
-    samples: list[TcpSample]
+    samples: list[TcpSample | UpstreamBroker]
     broker_logs: list[BrokerLog]
     lines: list[str]
 
@@ -230,11 +231,11 @@ class Notes:
         self._packets = np.array(sorted(self._read_at), np.int64)
 
     # ------------------------------------------------------------ reading
-    def read(self, comments: Mapping[int, str], time: int = 0) -> dict[int, list[TcpSample]]:
+    def read(self, comments: Mapping[int, str], time: int = 0) -> dict[int, list[TcpSample | UpstreamBroker]]:
         """Add packet comments, by packet number.
 
         :param time: approximate time of the packets, in ns since the epoch
-        :returns: samples found in them; they belong to connections, which are not known here
+        :returns: what they say about connections, which are not known here
         """
         samples, known = {}, len(self._read_at)
         logged: list[tuple[int, BrokerLog]] = []

@@ -1,4 +1,5 @@
-"""The kernel's TCP statistics of connections during recording, which the proxy stores in packet comments.
+"""The kernel's TCP statistics of connections during recording, and their brokers, which the proxy stores in packet
+comments.
 
 A capture that a proxy writes shows nothing of the network below: these samples do. They belong to connections, not to
 exchanges.
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from captures.interventions import TcpSample
+from captures.interventions import TcpSample, UpstreamBroker
 from captures.packets import Connections, PacketBlock
 
 
@@ -36,6 +37,7 @@ class Samples:
     """The samples of a capture, in the order in which they were taken.
 
     :param connections: connections of the same capture
+    :ivar upstreams: the brokers of connections
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -43,6 +45,7 @@ class Samples:
         self._by_ends: dict[tuple[int, int], list[int]] = {}
         self._known = 0
         self._samples: deque[Sample] = deque()
+        self.upstreams: dict[int, UpstreamBroker] = {}
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -50,18 +53,23 @@ class Samples:
     def __iter__(self) -> Iterator[Sample]:
         return iter(self._samples)
 
-    def restore(self, samples: Iterable[Sample]) -> None:
+    def restore(self, samples: Iterable[Sample], upstreams: Mapping[int, UpstreamBroker]) -> None:
         """Take the place of others."""
         self._samples = deque(samples)
+        self.upstreams = dict(upstreams)
 
     def of(self, connection: int) -> list[Sample]:
         """Return the samples of one connection."""
         return [sample for sample in self._samples if sample.connection == connection]
 
-    def take(self, block: PacketBlock, samples: Mapping[int, Sequence[TcpSample]]) -> None:
-        """Add samples by the numbers of their packets, after the connections of the block are known."""
-        for number, time, connection in self.connections_of(block, samples):
-            self._samples.extend(Sample(time, connection, values, number) for values in samples[number])
+    def take(self, block: PacketBlock, found: Mapping[int, Sequence[TcpSample | UpstreamBroker]]) -> None:
+        """Add samples and brokers by the numbers of their packets, after the connections of the block are known."""
+        for number, time, connection in self.connections_of(block, found):
+            for values in found[number]:
+                if isinstance(values, UpstreamBroker):
+                    self.upstreams[connection] = values
+                else:
+                    self._samples.append(Sample(time, connection, values, number))
 
     def connections_of(self, block: PacketBlock, packets: Collection[int]) -> Iterator[tuple[int, int, int]]:
         """Yield number, time and connection of `packets`, after the connections of the block are known."""

@@ -230,6 +230,7 @@ class Filter:
             start=context.start,
             names=capture.names,
             messages=messages,
+            upstream_of=capture.upstream_of,
         )
         return self.mask(columns, context)
 

@@ -17,6 +17,7 @@ from captures.exchanges import Capture, ExchangeTable, Flag
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.predicates import Mask
 from captures.filters.values import split_endpoint
+from captures.interventions import NO_UPSTREAM, UpstreamBroker
 from captures.names.names import Names, with_port
 from dissectors.apis import NAMES, api_name
 from dissectors.sides import SIDES, Side
@@ -55,6 +56,7 @@ class TableColumns:
     :param names: names of addresses
     :param messages: columns of the messages of exactly these rows, in their order; without them tests of messages stay
         undecided
+    :param upstream_of: connection -> its broker, as kproxy's proxy has recorded it
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class TableColumns:
         start: int | None = None,
         names: Names | None = None,
         messages: ExchangeColumns | None = None,
+        upstream_of: Callable[[int], UpstreamBroker] = lambda _: NO_UPSTREAM,
     ) -> None:
         self.table = table
         self._endpoints = endpoints
         self._names = Names() if names is None else names
         self.messages = messages
+        self._upstream_of = upstream_of
         self.rows = slice(0, len(table)) if rows is None else rows
         self._size = len(table.column("flags")[self.rows])
         self._numbers = numbers
@@ -89,7 +93,14 @@ class TableColumns:
         rows = None if messages is None else messages.rows
         if rows is not None and np.array_equal(rows, np.arange(len(capture.table))):
             rows = None
-        return cls(capture.table, capture.endpoints, names=capture.names, rows=rows, messages=messages)
+        return cls(
+            capture.table,
+            capture.endpoints,
+            names=capture.names,
+            rows=rows,
+            messages=messages,
+            upstream_of=capture.upstream_of,
+        )
 
     def __len__(self) -> int:
         return self._size
@@ -147,6 +158,11 @@ class TableColumns:
             for code, names in self.names_of(values).items()
         }
         return Texts(connections, values, named)
+
+    def upstreams(self) -> list[UpstreamBroker]:
+        """Return the broker of each connection up to the last one of these rows."""
+        count = int(self.view("connection").max(initial=-1)) + 1
+        return [self._upstream_of(connection) for connection in range(count)]
 
     def names_of(self, ends: Sequence[str | None]) -> dict[int, tuple[str, ...]]:
         """Return the names of endpoints that have any, by index."""
@@ -214,6 +230,14 @@ def correlation_id(columns: TableColumns) -> Numbers:
     return Numbers(columns.view("correlation_id"), ~columns.flags(Flag.SASL_TOKEN))
 
 
+def broker_id(columns: TableColumns) -> Numbers:
+    """Return node IDs of brokers, where known."""
+    found = [each.node_id for each in columns.upstreams()]
+    connections = columns.view("connection")
+    ids = np.array([-1 if each is None else each for each in found], np.int64)[connections]
+    return Numbers(ids, np.array([each is not None for each in found], np.bool_)[connections])
+
+
 def requested(columns: TableColumns) -> Mask:
     """Return a mask of the rows with a request."""
     return np.asarray(columns.view("request_size") > 0)
@@ -252,6 +276,12 @@ def client(columns: TableColumns) -> Texts:
 def broker(columns: TableColumns) -> Texts:
     """Return addresses of brokers, with their names."""
     return columns.ends(1)
+
+
+def cluster(columns: TableColumns) -> Texts:
+    """Return the names of brokers' clusters."""
+    names = [each.cluster or None for each in columns.upstreams()]
+    return Texts(columns.view("connection"), names)
 
 
 @cache

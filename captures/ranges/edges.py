@@ -13,6 +13,7 @@ from captures.arrays import Bytes, Int32s, Int64s, UInt16s, UInt32s
 from captures.exchanges.checkpoints import ConnectionState, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
+from captures.interventions import UpstreamBroker
 from captures.packets import CaptureError, Statistics
 from captures.packets.observation import Observation
 from captures.ranges.clocks import ClockSpan
@@ -115,6 +116,7 @@ class SplitConnection:
     :ivar payload: bytes that belong to the state and cannot be read from the files in place, by offset
     :ivar samples: the kernel's TCP statistics of it, from where its reading is reliable; packet numbers and connection
         ids are those of the range
+    :ivar upstream: its broker, if kproxy's proxy has recorded it in the range
     """
 
     pair: int
@@ -130,6 +132,7 @@ class SplitConnection:
     early: int | None = None
     payload: dict[int, bytes] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
+    upstream: UpstreamBroker | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from captures.arrays import Int64s
 from captures.exchanges import ExchangeTable
 from captures.exchanges.notes import Notes
 from captures.exchanges.table import COLUMNS
+from captures.interventions import NO_UPSTREAM, UpstreamBroker
 from captures.names import Names
 from captures.packets import AddressBook
 from captures.ranges.exchange_numbers import Context
@@ -32,6 +33,10 @@ class HeaderCapture:
     def endpoints(self, connection: int) -> tuple[str, str]:
         """Return client and broker as ``host:port``."""
         return self._ends[connection]
+
+    def upstream_of(self, connection: int) -> UpstreamBroker:
+        """Return that nothing is known of the broker of a connection."""
+        return NO_UPSTREAM
 
 
 class Headers(NamedTuple):

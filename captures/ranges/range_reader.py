@@ -273,6 +273,7 @@ class RangeReader:
         ]
         for each in crossings:
             each.exchanges, each.samples = int(counts[each.local]), samples.get(each.local, [])
+            each.upstream = capture.samples.upstreams.get(each.local)
         packets, payload = self._packets_of(crossing, pairs)
         names = [pair for pair, _ in sorted(pairs.items(), key=lambda each: each[1])]
         edges = Edges(names, crossings, packets, payload, self._comments)

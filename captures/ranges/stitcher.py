@@ -447,6 +447,7 @@ class Stitcher:
         made.parts.append((number, crossing.local, (distances[of_requests], distances[1 - of_requests])))
         made.foreign = made.foreign or crossing.foreign
         made.ended_by_kproxy |= crossing.ended_by_kproxy
+        made.upstream = made.upstream or crossing.upstream
         base = self._bases[number]
         made.samples += [each._replace(packet=each.packet + base) for each in crossing.samples]
         self._made.counts[number] = self._made.counts.get(number, 0) + crossing.exchanges
@@ -500,6 +501,8 @@ class Stitcher:
             made[self._whole_of[skip.stream >> 1]].skipped.append(entry)
         for sample in capture.samples:
             made[self._whole_of[sample.connection]].samples.append(sample)
+        for connection, upstream in capture.samples.upstreams.items():
+            made[self._whole_of[connection]].upstream = upstream
         column = capture.table.column("connection")
         self._made.exchanges = [self._stitched(row, int(column[row])) for row in rows.tolist()]
         self._made.facts = facts_of(capture, rows).renamed(self._whole_of)

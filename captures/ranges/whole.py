@@ -13,7 +13,7 @@ from captures.exchanges.checkpoints import CONNECTION_COLUMNS, COUNTERS, STREAM_
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.faults import Faults
-from captures.interventions import Interventions
+from captures.interventions import Interventions, UpstreamBroker
 from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.observation import Observation
@@ -40,6 +40,7 @@ class WholeSamples(NamedTuple):
     """The kernel's TCP statistics of connections, in place of :class:`~captures.exchanges.samples.Samples`."""
 
     samples: list[Sample]
+    upstreams: dict[int, UpstreamBroker]
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -94,7 +95,8 @@ class WholeCapture:
         self.foreign = {number: each.foreign for number, each in numbers if each.foreign}
         self.decryption = _Decryption({number: _Tls(each.tls) for number, each in numbers if each.tls})
         samples = [sample._replace(connection=number) for number, each in numbers for sample in each.samples]
-        self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.packet))
+        upstreams = {number: each.upstream for number, each in numbers if each.upstream}
+        self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.packet), upstreams)
         self.skipped = [
             Skip(2 * number + side, position, size, reason, at_end)
             for number, each in numbers

@@ -8,7 +8,7 @@ from captures.exchanges.checkpoints import ConnectionColumns, Endpoint
 from captures.exchanges.notes import Note
 from captures.exchanges.samples import Sample
 from captures.exchanges.table import DetachedRow
-from captures.interventions import Interventions
+from captures.interventions import Interventions, UpstreamBroker
 from captures.packets.tls.info import TlsInfo
 from captures.ranges.edges import Pair, pair_of
 from dissectors.session_context import SessionFacts
@@ -51,6 +51,7 @@ class WholeConnection(ConnectionColumns):
     :ivar tls: TLS information, None if it does not use TLS
     :ivar skipped: bytes that belong to no frame: direction, position, size, reason, and whether they end the stream
     :ivar samples: the kernel's TCP statistics of it; their connection ids are meaningless
+    :ivar upstream: its broker, if kproxy's proxy has recorded it
     """
 
     client_direction: int
@@ -61,6 +62,7 @@ class WholeConnection(ConnectionColumns):
     tls: TlsInfo | None = None
     skipped: list[tuple[int, int, int, str, bool]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    upstream: UpstreamBroker | None = None
 
     @property
     def key(self) -> tuple[Pair, int]:

@@ -87,6 +87,7 @@ class Option(click.Option):
     :ivar former: earlier spellings, accepted with a note on standard error
     :ivar initial: the default as written, None if there is none
     :ivar private: whether its value may contain a password, and is not shown
+    :ivar of_cluster: whether each cluster behind ``kproxy proxy`` may have a value of its own
     """
 
     def __init__(
@@ -95,12 +96,14 @@ class Option(click.Option):
         heading: str = "",
         former: tuple[str, ...] = (),
         private: bool = False,
+        of_cluster: bool = False,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
         self.heading = heading
         self.former = former
         self.private = private
+        self.of_cluster = of_cluster
         self.initial = attributes.get("default") or (False if self.is_bool_flag else None)
 
     @property

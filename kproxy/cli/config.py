@@ -15,7 +15,7 @@ from kproxy.cli.common import usage_errors
 from kproxy.configuration import Configuration, ConfigurationError, load
 from kproxy.output import echo, echo_json, terminal_width
 
-_OTHERS = ("common", "filters", "ui")
+_OTHERS = ("clusters", "common", "filters", "ui")
 """Tables of the file that belong to no command."""
 _META = "kproxy.configuration"
 _EXAMPLE_TABLES = """
@@ -24,6 +24,9 @@ _EXAMPLE_TABLES = """
 
 [ui]
 # theme = "nord"  # docs/ui.md has all settings
+
+[clusters.east]  # of kproxy proxy: docs/proxy.md
+# listen = "127.0.0.1:9192"
 
 [profile.staging.proxy]  # kproxy --profile staging proxy
 # bootstrap-server = "staging:9092\""""
@@ -98,6 +101,24 @@ def _set_options(
             raise configuration.unknown(what, [*known, *inner], *path, key)
 
 
+def cluster_options(configuration: Configuration, ctx: click.Context) -> dict[str, dict[str, Any]]:
+    """Return the options of ``kproxy proxy`` set in each table ``[clusters.NAME]``, by parameter name.
+
+    :param ctx: of that command
+    :raises ConfigurationError: if a key or value is invalid
+    """
+    known = {each.key: each for each in options_of(ctx.command) if each.of_cluster}
+    found: dict[str, dict[str, Any]] = {}
+    for cluster in configuration.table("clusters"):
+        found[cluster] = {}
+        for key in configuration.table("clusters", cluster):
+            if key not in known:
+                raise configuration.unknown("option of a cluster", known, "clusters", cluster, key)
+            value = _value(configuration, known[key], ctx, "clusters", cluster, key)
+            found[cluster][known[key].name or ""] = known[key].type_cast_value(ctx, value)
+    return found
+
+
 def _value(configuration: Configuration, option: Option, ctx: click.Context, *keys: str) -> Any:
     """Return the value of an option in the form it has on the command line.
 
@@ -137,6 +158,8 @@ def problems(configuration: Configuration) -> Iterator[str]:
         known |= {each.key for each in options_of(ctx.command) if each.configurable}
         try:
             dict(_values(configuration, ctx))
+            if path_of(ctx) == ("proxy",):
+                cluster_options(configuration, ctx)
         except ConfigurationError as error:
             yield str(error)
     try:
@@ -211,6 +234,11 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
         written = name in configuration.table("filters")
         place = configuration.place("filters", name) if written else str(choices_path())
         yield Setting("filters", name, text, "file" if written else "UI", place)
+    for cluster in configuration.table("clusters"):
+        for key, value in configuration.table("clusters", cluster).items():
+            yield Setting(
+                f"clusters.{cluster}", key, value, "file", configuration.place("clusters", cluster, key)
+            )
     for key, value in configuration.table("ui").items():
         yield Setting("ui", key, value, "file", configuration.place("ui", key))
 

@@ -12,6 +12,7 @@ from datetime import tzinfo
 
 import click
 
+from captures.analysis.clusters import RecordedClusters
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
@@ -165,12 +166,16 @@ class LiveDiagnosis:
 
     :param reader: of the command that shows the capture
     :param annotated: whether that reader prepares bodies for display, which rules cannot use
+    :param clusters: names of the clusters behind ``kproxy proxy``
     :param zone: time zone; None for local time
     """
 
-    def __init__(self, reader: ExchangeReader, zone: tzinfo | None, *, annotated: bool) -> None:
+    def __init__(
+        self, reader: ExchangeReader, zone: tzinfo | None, *, annotated: bool, clusters: Sequence[str] = ()
+    ) -> None:
         capture, knowledge = reader.capture, reader.knowledge
-        self._diagnosis = Diagnosis(capture, knowledge.topic_name)
+        several = RecordedClusters(capture, clusters)
+        self._diagnosis = Diagnosis(capture, knowledge.topic_name, clusters=several)
         self._again = raw_reader(capture, knowledge) if annotated else None
         self._text = FindingsText(zone, files=("-",))
         self._incident_text = IncidentText(zone)

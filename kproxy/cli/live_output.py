@@ -6,7 +6,7 @@ Exchanges are printed as they complete, as ``kproxy read`` prints them; memory s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -54,6 +54,7 @@ class LiveOutput:
     :param outlives: a sentence that says what continues when the reader of the output closes it (head, less); empty if
         that ends the command
     :param may_be_empty: whether an empty capture is acceptable
+    :param clusters: names of the clusters behind ``kproxy proxy``
     :raises click.UsageError: if an option is invalid
     :ivar recorder: the flight recorder; None if there is none, or it has not begun
     """
@@ -72,6 +73,7 @@ class LiveOutput:
         otlp: str | None = None,
         outlives: str = "",
         may_be_empty: bool = False,
+        clusters: Sequence[str] = (),
     ) -> None:
         self.showing = ExchangeOutput(options)
         zone = self.showing.zone
@@ -85,6 +87,7 @@ class LiveOutput:
         self._outlives = outlives
         self._may_be_empty = may_be_empty
         self._reader: ExchangeReader | None = None
+        self._clusters = clusters
         self._diagnoses = options.diagnose
         self._diagnosis: LiveDiagnosis | None = None
 
@@ -181,7 +184,10 @@ class LiveOutput:
         from kproxy.cli.live_findings import LiveDiagnosis
 
         beside = self._diagnosis = LiveDiagnosis(
-            reader, self.showing.zone, annotated=self.showing.as_json or self.showing.verbose
+            reader,
+            self.showing.zone,
+            annotated=self.showing.as_json or self.showing.verbose,
+            clusters=self._clusters,
         )
 
         def look_too(exchange: Exchange) -> None:

@@ -4,6 +4,7 @@ brokers, and security towards them by Kafka's own client properties."""
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -143,6 +144,20 @@ BROKERS = TextParam("HOST:PORT,...", addresses)
 """A comma-separated list of broker addresses, as Kafka's own tools accept."""
 
 
+def _named_brokers(text: str) -> tuple[str, tuple[Address, ...]]:
+    name, equals, brokers = text.rpartition("=")
+    if equals and not CLUSTER_NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not a name for a cluster: use letters, digits, - . _, and a letter first"
+        )
+    return name, addresses(brokers)
+
+
+CLUSTER_NAME = re.compile(r"[A-Za-z][\w.-]*")
+NamedBrokers = Annotated[tuple[str, tuple[Address, ...]], TextParam("[NAME=]HOST:PORT,...", _named_brokers)]
+"""The name of a cluster, empty if none is given, and addresses of its brokers."""
+
+
 def _collector(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -165,6 +180,7 @@ class CommandConfigOption:
     title = "Brokers"
     command_config: ExistingFile | None = option(
         "--command-config",
+        of_cluster=True,
         help="Kafka client properties: security.protocol, ssl.*, sasl.*; JKS, PKCS12 and PEM stores.",
     )
 

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import structs
 
 from dissectors.units import SECOND
 from kproxy.addresses import Address
 from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
 from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
+from kproxy.cli.config import cluster_options, current
 from kproxy.cli.options import (
     BROKERS,
+    CLUSTER_NAME,
     FILTER,
     HOST_PORT,
     CommandConfigOption,
     FilterString,
     ListenAddress,
     LiveOptions,
+    NamedBrokers,
     OtlpOption,
     RecorderOptions,
     SpoolSize,
@@ -28,10 +34,11 @@ from kproxy.cli.options import (
     security_of,
     size_type,
 )
+from kproxy.configuration import ConfigurationError
 from kproxy.proxy.modes import MODES
 
 if TYPE_CHECKING:
-    from kproxy.proxy.settings import ClientTls, Settings
+    from kproxy.proxy.settings import ClientTls, ClusterSettings, Settings
 
 
 EPILOG = """\b
@@ -44,6 +51,7 @@ Examples:
                                                        clients without SASL and TLS
   kproxy proxy -b kafka1:9092 --fault 'api == Produce => delay 200ms, p=0.1'
                                                        faults (docs/faults.md)
+  kproxy proxy -b east=kafka1:9092 -b west=kafka2:9092 two clusters (docs/proxy.md)
   kproxy proxy --mode transparent --listen :9292       redirected connections
   kproxy ctl status                                    from another terminal (docs/ctl.md)
 """
@@ -54,44 +62,57 @@ class ForwardingOptions(CommandConfigOption):
     """Which connections are forwarded, and where to."""
 
     title = "Forwarding"
-    bootstrap: tuple[Address, ...] = option(
-        "-b", "--bootstrap-server", multiple=False, type=BROKERS, default=(), help="Bootstrap brokers."
+    bootstrap: tuple[NamedBrokers, ...] = option(
+        "-b",
+        "--bootstrap-server",
+        of_cluster=True,
+        help="Bootstrap brokers. For several clusters, name each: -b east=kafka1:9092 -b west=kafka2:9092.",
     )
     authenticate: bool = option(
         "--authenticate",
+        of_cluster=True,
         help="Authenticate clients' connections at brokers with the SASL credentials of --command-config.",
     )
     listen: Address = option(
         "--listen",
+        of_cluster=True,
         multiple=False,
         type=HOST_PORT,
         default="127.0.0.1:9092",
         show_default=True,
-        help="Address that clients connect to first; each broker gets a port after it.",
+        help="Address that clients connect to first; each broker gets a port after it. Further clusters: 100 ports on.",
     )
     advertise: str = option(
-        "--advertise", metavar="HOST", default="", help="Host name to give to clients. Default: as --listen."
+        "--advertise",
+        of_cluster=True,
+        metavar="HOST",
+        default="",
+        help="Host name to give to clients. Default: as --listen.",
     )
     ports: str = option(
         "--ports",
+        of_cluster=True,
         metavar="PORTS",
         default="",
         help="Ports for brokers: 9093+ (plus the node ID; default: from the port after --listen's), 9093-9120 or any.",
     )
     sni: str = option(
         "--sni",
+        of_cluster=True,
         metavar="PATTERN",
         default="",
         help="One port for all brokers, told apart by TLS server name: b{node_id}.kafka.test.",
     )
     allow_brokers: tuple[str, ...] = option(
         "--allow-brokers",
+        of_cluster=True,
         metavar="CIDR|NAME",
         help="Connect only to brokers in these networks or with these names: 10.0.0.0/8, *.example.com (repeatable). "
         "Default: any.",
     )
     mapped: tuple[str, ...] = option(
         "--map",
+        of_cluster=True,
         metavar="BROKER=HOST:PORT",
         help="Connect to a broker at this address instead of the one it advertises: kafka-1:9092=127.0.0.1:29092, "
         "'broker 2=127.0.0.1:29093' (repeatable).",
@@ -134,16 +155,18 @@ class ClientTlsOptions:
 
     title = "TLS for clients"
     client_tls: bool = option(
-        "--client-tls", help="Use TLS for clients, with certificates of kproxy's own authority."
+        "--client-tls",
+        of_cluster=True,
+        help="Use TLS for clients, with certificates of kproxy's own authority.",
     )
     cert: ExistingFile | None = option(
-        "--cert", help="Use TLS for clients, with this certificate chain (PEM)."
+        "--cert", of_cluster=True, help="Use TLS for clients, with this certificate chain (PEM)."
     )
     cert_key: ExistingFile | None = option(
-        "--cert-key", former=("--key",), help="The private key of --cert (PEM)."
+        "--cert-key", of_cluster=True, former=("--key",), help="The private key of --cert (PEM)."
     )
     client_ca: ExistingFile | None = option(
-        "--client-ca", help="Require client certificates signed by these authorities (PEM)."
+        "--client-ca", of_cluster=True, help="Require client certificates signed by these authorities (PEM)."
     )
     tls_keylog: FileName = option("--tls-keylog", default="", help="Append TLS secrets to FILE.")
 
@@ -303,37 +326,15 @@ def settings_of(options: ProxyOptions) -> Settings:
     :raises click.UsageError: if the options ask for something impossible
     """
     _refuse_contradictions(options)
-    _check_rules(options)
-    from kproxy.proxy.address_map import AddressMap, MapError
-    from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
-    from kproxy.proxy.brokers import Ports, PortsError
     from kproxy.proxy.recorder import RecordingOptions
     from kproxy.proxy.settings import Settings
-    from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
 
-    bootstrap = options.bootstrap
-    security, named = security_of(options.command_config)
-    if named and not bootstrap:
-        bootstrap = BROKERS.convert(named, None, None)
-    with usage_errors(PortsError, NodeNamesError, AllowedError, MapError):
-        Ports.parse(options.ports, options.listen[1])
-        if options.sni:
-            NodeNames(options.sni)
-        BrokerPolicy(options.allow_brokers)
-        AddressMap(options.mapped)
+    first, *others = [_cluster_settings(name, each) for name, each in _clusters(options)]
+    _check_rules(options, [each.name for each in (first, *others)])
     settings = Settings(
-        run_folder="",
-        bootstrap=bootstrap,
-        listen=options.listen,
+        **structs.asdict(first),
+        others=tuple(others),
         mode=options.mode,
-        advertised=options.advertise,
-        ports=options.ports,
-        sni=options.sni,
-        allowed_brokers=options.allow_brokers,
-        mapped=options.mapped,
-        security=security,
-        authenticate=options.authenticate,
-        client_tls=_served(options),
         keylog=str(Path(options.tls_keylog).absolute()) if options.tls_keylog else "",
         tproxy=options.tproxy,
         keep_client_address=options.keep_client_address,
@@ -360,13 +361,83 @@ def settings_of(options: ProxyOptions) -> Settings:
         idle_timeout=options.idle_timeout / SECOND,
         drain=options.drain / SECOND,
     )
-    refusal = MODES[options.mode].refusal(settings) or _authentication_refusal(settings)
+    refusals = [_authentication_refusal(each, force=options.force) for each in settings.clusters]
+    refusal = next(filter(None, [MODES[options.mode].refusal(settings), *refusals]), "")
     if refusal:
         raise click.UsageError(refusal)
     return settings
 
 
-def _authentication_refusal(settings: Settings) -> str:
+_PORTS_APART = 100
+"""Between the first ports of clusters, unless the configuration file says otherwise."""
+
+
+def _clusters(options: ProxyOptions) -> Iterator[tuple[str, ProxyOptions]]:
+    """Yield each cluster's name, empty if it needs none, with the options for it.
+
+    Clusters are those that ``-b`` names; without ``-b``, those in the configuration file.
+    """
+    given = [name for name, _ in options.bootstrap]
+    tables: dict[str, dict[str, Any]] = {}
+    if all(given):
+        with usage_errors(ConfigurationError):
+            tables = cluster_options(current(), click.get_current_context())
+    for name in tables:
+        if not CLUSTER_NAME.fullmatch(name):
+            raise click.UsageError(f"[clusters.{name}] of the configuration file: invalid name for a cluster")
+    refuse_contradictions(
+        {
+            "several -b are several clusters, which need names: -b NAME=HOST:PORT; separate the brokers of one cluster "
+            "by commas": len(given) > 1 and not all(given),
+            "-b: each cluster needs a name of its own": len(set(given)) < len(given),
+            "--stub stands for one cluster": options.stub and len(given or tables) > 1,
+        }
+    )
+    host, port = options.listen
+    for index, name in enumerate(given or tables or [""]):
+        own = {"listen": (host, port and port + index * _PORTS_APART)} | tables.get(name, {})
+        if given:
+            own["bootstrap"] = options.bootstrap[index : index + 1]
+        yield name, replace(options, **own)
+
+
+def _cluster_settings(name: str, options: ProxyOptions) -> ClusterSettings:
+    """Return the settings of a cluster.
+
+    :raises click.UsageError: if an option is invalid
+    """
+    from kproxy.proxy.address_map import AddressMap, MapError
+    from kproxy.proxy.broker_policy import AllowedError, BrokerPolicy
+    from kproxy.proxy.brokers import Ports, PortsError
+    from kproxy.proxy.settings import ClusterSettings
+    from kproxy.proxy.tls.sni import NodeNames, NodeNamesError
+
+    bootstrap = tuple(each for _, brokers in options.bootstrap for each in brokers)
+    security, named = security_of(options.command_config)
+    if named and not bootstrap:
+        bootstrap = BROKERS.convert(named, None, None)
+    with usage_errors(PortsError, NodeNamesError, AllowedError, MapError):
+        Ports.parse(options.ports, options.listen[1])
+        if options.sni:
+            NodeNames(options.sni)
+        BrokerPolicy(options.allow_brokers)
+        AddressMap(options.mapped)
+    return ClusterSettings(
+        name=name,
+        bootstrap=bootstrap,
+        listen=options.listen,
+        advertised=options.advertise,
+        ports=options.ports,
+        sni=options.sni,
+        allowed_brokers=options.allow_brokers,
+        mapped=options.mapped,
+        security=security,
+        authenticate=options.authenticate,
+        client_tls=_served(options),
+    )
+
+
+def _authentication_refusal(settings: ClusterSettings, *, force: bool) -> str:
     """Return why ``--authenticate`` is impossible or needs ``--force``; empty if it is allowed or not given."""
     from kproxy.proxy.broker_policy import network
     from kproxy.proxy.sasl import SaslError, mechanism
@@ -383,7 +454,7 @@ def _authentication_refusal(settings: Settings) -> str:
         mechanism(sasl)
     except SaslError as error:
         return f"--authenticate: {error}"
-    if network(host) != "loopback" and not settings.force:
+    if network(host) != "loopback" and not force:
         return (
             f"with --authenticate any client that can connect to {host or 'this machine'} has the rights of kproxy's "
             "credentials: listen on 127.0.0.1, or allow it with --force"
@@ -441,15 +512,18 @@ def _served(options: ProxyOptions) -> ClientTls | None:
     return ClientTls(identity, "required" if authorities else "none", authorities)
 
 
-def _check_rules(options: ProxyOptions) -> None:
-    """Check rules here, where errors can be shown."""
+def _check_rules(options: ProxyOptions, clusters: Sequence[str]) -> None:
+    """Check rules here, where errors can be shown.
+
+    :param clusters: their names
+    """
     if not options.faults and not options.hold and not options.rules:
         return
     from captures.filters import FilterError
     from kproxy.proxy.rules import Inspection
     from kproxy.proxy.rules.rules_file import RulesFile
 
-    inspection = Inspection()
+    inspection = Inspection(clusters=clusters)
     try:
         for rule in options.faults:
             inspection.rules.add(rule, force=options.force)

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from captures.exchanges import Exchange
 from captures.live.recorder import Recorder
 from captures.packets.spool import DEFAULT_SPOOL
-from kproxy.addresses import LOOPBACK, address_text
+from kproxy.addresses import LOOPBACK, Address, address_text
 from kproxy.cli.command import arguments_of
 from kproxy.cli.common import EXIT_INCOMPLETE, EXIT_UNREADABLE, usage_errors
 from kproxy.cli.live_output import LiveOutput, open_growing
@@ -64,7 +65,7 @@ class ProxyRun:
         self._background = background
         self._options = options
         self._settings = settings
-        self._listening = settings.listen
+        self._listening: dict[str, Address] = {}
         self._keeping = options.keep is not None
         self._first_file = ""
         self._begin = 0
@@ -81,6 +82,7 @@ class ProxyRun:
             otlp=options.otlp,
             outlives="forwarding and recording go on, Ctrl-C ends them",
             may_be_empty=True,
+            clusters=[each.name for each in settings.clusters],
         )
         self._metrics: Metrics | None = None
         if metrics is not None:
@@ -186,7 +188,7 @@ class ProxyRun:
             return
         for sentence in what_differs(settings):
             notice(sentence)
-        for sentence in MODES[settings.mode].notices(settings, self._listening):
+        for sentence in MODES[settings.mode].notices(settings, self._listening[settings.name]):
             notice(sentence)
 
     # ------------------------------------------------------------ following
@@ -230,13 +232,15 @@ class ProxyRun:
         self, capture: GrowingCapture, folder: RunFolder, settings: Settings, plane: PlaneProcess
     ) -> int:
         """Show the capture in the UI; how the user leaves it decides whether the data plane continues."""
-        where = address_text(*self._listening)
-        brokers = ", ".join(address_text(*each) for each in settings.bootstrap)
+        title = "; ".join(
+            f"{name}{where}{f' > {brokers}' if brokers else ''}"
+            for name, where, brokers in self._addresses(settings)
+        )
         with capture.source:
             outcome = show_live(
                 self._output,
                 capture,
-                f"proxy {where}{f' > {brokers}' if brokers else ''}",
+                f"proxy {title}",
                 control_socket=folder.control_socket,
                 run_name=folder.path.name,
                 ends_proxy=True,
@@ -246,6 +250,13 @@ class ProxyRun:
         plane.stop()
         notice("requests in flight are answered; Ctrl-C ends at once")
         return 0 if outcome.complete else EXIT_INCOMPLETE
+
+    def _addresses(self, settings: Settings) -> Iterator[tuple[str, str, str]]:
+        """Yield the name of each cluster, followed by a blank, its first listener and its bootstrap servers."""
+        for cluster in settings.clusters:
+            where = self._listening.get(cluster.name, cluster.listen)
+            brokers = ", ".join(address_text(*each) for each in cluster.bootstrap)
+            yield f"{cluster.name} " if cluster.name else "", address_text(*where), brokers
 
     def _recording_begins(self, plane: PlaneProcess) -> bool:
         """Wait until the recording begins; return False if it does not, in which case the reason was reported."""
@@ -290,7 +301,7 @@ class ProxyRun:
         name = event["event"]
         if name == "listening":
             host, _, port = event["address"].rpartition(":")
-            self._listening = host.strip("[]"), int(port)
+            self._listening[event["cluster"]] = host.strip("[]"), int(port)
         if name == "recorder_file" and not self._first_file:
             self._first_file, self._begin = Path(event["path"]).name, event["begin"]
             self._begun.set()

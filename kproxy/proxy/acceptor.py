@@ -12,12 +12,13 @@ from collections.abc import Callable
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from captures.interventions import UpstreamBroker, as_comment
 from kproxy.addresses import address_text
 from kproxy.proxy.authentication import Authentication
 from kproxy.proxy.listeners import Listener, peek
 from kproxy.proxy.own_requests import OwnRequestError
 from kproxy.proxy.session import RESET, Session
-from kproxy.proxy.settings import Settings
+from kproxy.proxy.settings import ClusterSettings
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.contexts import ClientContexts, upstream_context
 from kproxy.proxy.tls.sni import NEED_MORE, NodeNames, Role, server_name
@@ -27,8 +28,8 @@ from kproxy.proxy.verdicts import Peers
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import UpstreamAddress
+    from kproxy.proxy.cluster import Cluster
     from kproxy.proxy.outages import BrokerOutage
-    from kproxy.proxy.plane import Plane
     from kproxy.proxy.tls.security import Identity
 
 _ROLES: tuple[Role, ...] = ("broker", "controller")
@@ -49,19 +50,19 @@ class _DownError(Exception):
 
 
 class Acceptor:
-    """Accepts client connections and connects each to its broker.
+    """Accepts client connections for a cluster and connects each to its broker.
 
     :ivar upstream: TLS context towards brokers, None for plaintext
     :raises TlsConfigError: if certificates cannot be used
     """
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-        self._settings = plane.settings
-        self.upstream = upstream_context(plane.settings.security, keylog=plane.settings.keylog)
-        self._clients = _contexts(plane.settings)
-        self._pending: set[asyncio.Task[None]] = set()
-        self._number = 0
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._plane = cluster.plane
+        self._settings = cluster.plane.settings
+        keylog = self._settings.keylog
+        self.upstream = upstream_context(cluster.settings.security, keylog=keylog)
+        self._clients = _contexts(cluster.settings, keylog)
 
     # ------------------------------------------------------------ listening
     def open_first(self) -> Listener:
@@ -69,7 +70,7 @@ class Acceptor:
 
         :raises OSError: if it cannot be opened
         """
-        return self.listen(self._plane.mode.open())
+        return self.listen(self._cluster.mode.open())
 
     def listen(self, sockets: list[socket.socket], upstream: UpstreamAddress | None = None) -> Listener:
         """Accept connections on `sockets`.
@@ -78,16 +79,11 @@ class Acceptor:
         """
         return Listener(self._plane.loop, sockets, self._accept, self._plane.reports.warn, upstream)
 
-    def stop(self) -> None:
-        """Cancel connections that are not yet served."""
-        for task in self._pending:
-            task.cancel()
-
     # ------------------------------------------------------------ arriving
     def _accept(self, client: socket.socket, listener: Listener) -> None:
         plane = self._plane
         plane.counts.connections += 1
-        if len(plane.sessions) + len(self._pending) >= self._settings.most_connections:
+        if len(plane.sessions) + len(plane.pending) >= self._settings.most_connections:
             plane.counts.refused += 1
             most = self._settings.most_connections
             plane.reports.warn(
@@ -99,10 +95,9 @@ class Acceptor:
             plane.counts.refused += 1
             client.close()
             return
-        self._number += 1
-        task = plane.loop.create_task(self._serve(client, listener, self._number))
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
+        task = plane.loop.create_task(self._serve(client, listener, plane.next_number()))
+        plane.pending.add(task)
+        task.add_done_callback(plane.pending.discard)
 
     async def _serve(self, client: socket.socket, listener: Listener, number: int) -> None:
         """Serve a connection, or report why not and close it."""
@@ -111,7 +106,7 @@ class Acceptor:
         except OSError:  # the client has already disconnected
             client.close()
             return
-        peers = Peers(number, address, ("", 0))
+        peers = Peers(number, address, ("", 0), cluster=self._cluster.name)
         try:
             await self._connect(client, listener, peers)
         except (_NotServedError, NotRedirectedError) as error:
@@ -139,10 +134,11 @@ class Acceptor:
         named = ""
         if self._clients is not None:
             named = await self._requested_name(client)
-            if self._settings.sni:
+            if self._cluster.settings.sni:
                 upstream = self._place_named(named)
-        session = Session(plane, peers)
-        down = plane.outages.of(upstream)
+        peers.node_id = None if upstream is None else upstream.node_id
+        session = Session(self._cluster, peers)
+        down = self._cluster.outages.of(upstream)
         if down is None:
             down = await self._connect_broker(session, client, listener, upstream, named)
         if down is not None:
@@ -155,8 +151,12 @@ class Acceptor:
                 session.responses.transport = Nowhere(
                     lambda: None, lambda: session.lost(session.responses, None)
                 )
-        peers.node_id = upstream.node_id if upstream is not None else None
-        session.record(plane.recordings.open(peers.client, peers.broker, time_ns()))
+        now = time_ns()
+        recording = plane.recordings.open(peers.client, peers.broker, now)
+        if recording is not None and (peers.cluster or peers.node_id is not None):
+            known = UpstreamBroker(cluster=peers.cluster, node_id=peers.node_id)
+            recording.note(1, as_comment(known), now)
+        session.record(recording)
         try:
             await self._read_from(client, session, named)
             plane.begun(session)
@@ -203,12 +203,12 @@ class Acceptor:
 
     def _place_named(self, name: str) -> UpstreamAddress | None:
         """Return the broker that the host name stands for; None if it is the bootstrap address."""
-        names = NodeNames(self._settings.sni)
+        names = NodeNames(self._cluster.settings.sni)
         for role in _ROLES:
             node_id = names.node_id(name, role)
             if node_id is None:
                 continue
-            upstream = self._plane.brokers.get(role, node_id)
+            upstream = self._cluster.brokers.get(role, node_id)
             if upstream is None:
                 raise _NotServedError(f"the client asks for {name}, but there is no {role} {node_id}")
             return upstream
@@ -229,17 +229,17 @@ class Acceptor:
         :raises UnreachableError: if no connection can be made
         :raises _NotServedError: if the broker refuses kproxy's credentials
         """
-        settings = self._settings
+        settings, cluster = self._settings, self._cluster
         if not settings.forward:
             self._forward_nothing(session)
             session.peers.broker = address_of(client.getsockname())
             return None
-        route = await self._plane.mode.route(client, listener.addresses[0], upstream, named)
-        outages = self._plane.outages
+        route = await cluster.mode.route(client, listener.addresses[0], upstream, named)
+        outages = cluster.outages
         targets = [each for each in route.targets if outages.at(each.address) is None]
         if not targets:
             return outages.at(route.targets[0].address)
-        dialler, reachability = self._plane.dialler, self._plane.reachability
+        dialler, reachability = self._plane.dialler, cluster.reachability
         try:
             await connect(
                 session.responses,
@@ -258,10 +258,13 @@ class Acceptor:
         reached = address_of(session.responses.transport.get_extra_info("peername"))
         if upstream is not None:
             reachability.note(upstream, "")
-            self._plane.report_oddity(upstream, reached[0])
+            cluster.report_oddity(upstream, reached[0])
+        else:  # a bootstrap server
+            upstream = cluster.brokers.at(*(targets[0].address if len(targets) == 1 else reached))
         session.peers.broker = reached
+        session.peers.node_id = None if upstream is None else upstream.node_id
         down = outages.at(reached)
-        if down is None and settings.authenticate:
+        if down is None and cluster.settings.authenticate:
             session.authentication = Authentication(session)
             try:
                 await session.authentication.begin()
@@ -280,7 +283,7 @@ class Acceptor:
         session.responses.transport = Nowhere(wrote, lambda: session.lost(session.responses, None))
 
 
-def _contexts(settings: Settings) -> ClientContexts | None:
+def _contexts(settings: ClusterSettings, keylog: str) -> ClientContexts | None:
     """Return the TLS contexts towards clients, None for plaintext.
 
     :raises TlsConfigError: if OpenSSL rejects a certificate, or the local authority cannot be used
@@ -293,7 +296,7 @@ def _contexts(settings: Settings) -> ClientContexts | None:
         own_names=[settings.advertised or settings.listen[0] or "localhost", *_LOOPBACK],
         client_auth=tls.client_auth,
         client_authorities=tls.client_authorities,
-        keylog=settings.keylog,
+        keylog=keylog,
     )
 
 

@@ -39,7 +39,7 @@ class Authentication(OwnRequests):
     def __init__(self, session: Session) -> None:
         super().__init__(address_text(*session.peers.broker))
         self._session = session
-        self._security = session.plane.settings.security
+        self._security = session.cluster.settings.security
         self._timeout = session.plane.settings.connect_timeout
         self._answer: asyncio.Future[bytes] | None = None
         self._timer: asyncio.TimerHandle | None = None

@@ -156,6 +156,9 @@ class Brokers:
         self._is_saved = True
         self.refusals = 0
 
+    def __len__(self) -> int:
+        return len(self._upstreams)
+
     def __iter__(self) -> Iterator[UpstreamAddress]:
         return iter(self._upstreams.values())
 
@@ -209,6 +212,7 @@ class Brokers:
         return self._advertised, upstream.listens or _NOWHERE
 
     def at(self, host: str, port: int) -> UpstreamAddress | None:
+        """Return the broker that advertises an address, None if none does."""
         return next(
             (
                 upstream

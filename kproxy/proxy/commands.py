@@ -10,6 +10,7 @@ from kproxy.proxy.control import Command, by_name
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import UpstreamAddress
+    from kproxy.proxy.cluster import Cluster
     from kproxy.proxy.plane import Plane
     from kproxy.proxy.session import Session
 
@@ -27,7 +28,7 @@ def commands(plane: Plane) -> dict[str, Command]:
 
     def brokers() -> list[dict[str, Any]]:
         """Return the brokers, where clients find them, and whether they can be reached."""
-        return [_broker(plane, upstream) for upstream in plane.brokers]
+        return [_broker(each, upstream) for each in plane.clusters for upstream in each.brokers]
 
     return by_name(status, connections, brokers)
 
@@ -58,14 +59,15 @@ def changing_commands(plane: Plane) -> dict[str, Command]:
     return by_name(forwarding, keep, detach, drain)
 
 
-def _broker(plane: Plane, upstream: UpstreamAddress) -> dict[str, Any]:
-    mapped, why = plane.mapped_to(upstream), plane.reachability.of(upstream)
+def _broker(cluster: Cluster, upstream: UpstreamAddress) -> dict[str, Any]:
+    mapped, why = cluster.mapped_to(upstream), cluster.reachability.of(upstream)
     return {
+        "cluster": cluster.name or None,
         "role": upstream.role,
         "node_id": upstream.node_id,
         "address": address_text(upstream.host, upstream.port),
         "dialled": None if mapped is None else address_text(*mapped),
-        "at": address_text(*plane.brokers.address_of(upstream)),
+        "at": address_text(*cluster.brokers.address_of(upstream)),
         "reachable": None if why is None else not why,
         "why": why or "",
     }
@@ -90,13 +92,23 @@ def _status(plane: Plane) -> dict[str, Any]:
             "from_clients": counts.from_clients + sum(each.requests.received for each in plane.sessions),
             "from_brokers": counts.from_brokers + sum(each.responses.received for each in plane.sessions),
         },
-        "brokers": len(list(plane.brokers)),
-        "refused_brokers": plane.brokers.refusals,
+        "brokers": sum(len(each.brokers) for each in plane.clusters),
+        "refused_brokers": sum(each.brokers.refusals for each in plane.clusters),
+        "clusters": {each.name: _cluster(each) for each in plane.clusters if each.name},
         "rewritten_responses": counts.rewritten,
         "escaped_addresses": counts.escaped,
         "uninspected_frames": counts.uninspected + plane.inspection.undecided,
         "recording": plane.recordings.status(),
         "rules": plane.inspection.applications,
+    }
+
+
+def _cluster(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "bootstrap": [address_text(*each) for each in cluster.settings.bootstrap],
+        "listen": address_text(*cluster.listeners[0].addresses[0]),
+        "brokers": len(cluster.brokers),
+        "connections": len(cluster.sessions),
     }
 
 
@@ -106,6 +118,7 @@ def _connection(plane: Plane, session: Session) -> dict[str, Any]:
         "connection": peers.connection,
         "client": address_text(*peers.client),
         "client_id": peers.client_id,
+        "cluster": peers.cluster or None,
         "broker": address_text(*peers.broker),
         "node_id": peers.node_id,
         "age_ns": round(session.age * 1e9),

@@ -19,7 +19,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import BoundedSemaphore, Thread
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -27,11 +27,13 @@ import msgspec
 
 from kproxy.addresses import Address
 from kproxy.export_files import write_private
-from kproxy.proxy.control import MOST_LINE, CommandError, ControlClient
+from kproxy.proxy.control import MOST_CONNECTIONS, MOST_LINE, CommandError, ControlClient
 
 _TOKEN_BYTES = 24
 _IDLE_SECONDS = 30.0
 _LOOK = 0.1  # seconds
+MOST_STREAMS = MOST_CONNECTIONS // 4
+"""Streams of events at once: each has a connection to the control socket, whose others are for commands."""
 _SILENCE = 10.0  # seconds without an event, then an empty line shows whether the client is still there
 _MOST_BODY = MOST_LINE - 4096  # the line has the command's name, too
 _MOST_REFUSED_BODY = 1 << 16  # bytes that are read without the token, so that the client reads the answer
@@ -60,7 +62,7 @@ class ControlHttp:
         self, address: Address, control_socket: Path, token: Path, certificate: Path | None = None
     ) -> None:
         context = None if certificate is None else _tls_context(certificate)
-        handler = partial(_Handler, control_socket, _token(token))
+        handler = partial(_Handler, control_socket, _token(token), BoundedSemaphore(MOST_STREAMS))
         self._server = _Server(address, handler)
         if context is not None:  # handshakes take place in the threads of connections
             self._server.socket = context.wrap_socket(
@@ -127,9 +129,12 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _IDLE_SECONDS
 
-    def __init__(self, control_socket: Path, token: bytes, *arguments: Any) -> None:
+    def __init__(
+        self, control_socket: Path, token: bytes, streams: BoundedSemaphore, *arguments: Any
+    ) -> None:
         self._control_socket = control_socket
         self._token = token
+        self._streams = streams
         super().__init__(*arguments)
 
     def do_GET(self) -> None:  # called by its base class
@@ -181,13 +186,12 @@ class _Handler(BaseHTTPRequestHandler):
         asks_health = name == "health" and not changes
         if not (is_allowed or asks_health):
             return _error(HTTPStatus.UNAUTHORIZED, "send the token as Authorization: Bearer TOKEN")
+        if name == "events" and not changes:
+            return self._stream()
         # not lasting: held messages do not depend on this connection
         with ControlClient(self._control_socket, changes, lasting=False) as client:
             if asks_health:
                 return _Answer(HTTPStatus.OK, {"forwarding": client.call("status")["forwarding"]})
-            if name == "events" and not changes:
-                self._stream(client)
-                return None
             commands = client.call("commands")
             if name == "openapi.json":
                 return _Answer(HTTPStatus.OK, openapi(commands))
@@ -201,18 +205,29 @@ class _Handler(BaseHTTPRequestHandler):
                 raise CommandError(f"{reserved!r} is not a parameter of {name}")
             return _Answer(HTTPStatus.OK, client.call(name, **parameters))
 
-    def _stream(self, client: ControlClient) -> None:
-        """Send events, a line each, until one side has gone."""
-        client.call("subscribe")
-        with suppress(OSError):
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", _LINES)
-            self.send_header("Connection", "close")
-            self.end_headers()
-            while True:
-                for event in client.events(_SILENCE):
-                    self.wfile.write(msgspec.json.encode(event) + b"\n")
-                self.wfile.write(b"\n")
+    def _stream(self) -> _Answer | None:
+        """Send events, a line each, until one side has gone.
+
+        :returns: None after that; an error if there are too many streams
+        """
+        if not self._streams.acquire(blocking=False):
+            why = f"{MOST_STREAMS} streams of events are open already"
+            return _error(HTTPStatus.TOO_MANY_REQUESTS, why)
+        try:
+            with ControlClient(self._control_socket, lasting=False) as client:
+                client.call("subscribe")
+                with suppress(OSError):
+                    self.send_response(HTTPStatus.OK)
+                    self.send_header("Content-Type", _LINES)
+                    self.send_header("Connection", "close")
+                    self.end_headers()
+                    while True:
+                        for event in client.events(_SILENCE):
+                            self.wfile.write(msgspec.json.encode(event) + b"\n")
+                        self.wfile.write(b"\n")
+        finally:
+            self._streams.release()
+        return None
 
     def _body(self, most: int) -> bytes | None:
         """Return the request's body, None if it is longer than `most` bytes.

@@ -197,7 +197,7 @@ class Requests(Half):
                 return True  # malformed: the broker will close the connection
             raise
         if not at and self.session.peers.client_id is not None:
-            treatment = self.plane.treatment(ApiKey.PRODUCE, version)
+            treatment = self.cluster.treatment(ApiKey.PRODUCE, version)
             self._last_produce = _Produce(version, data[REQUEST_HEAD.size : position], position, treatment)
         return data[position : position + 2] != b"\0\0"
 
@@ -206,7 +206,7 @@ class Requests(Half):
         return api_key == ApiKey.SASL_HANDSHAKE and self.session.authentication is not None
 
     def _expect(self, api_key: int, version: int, correlation_id: int) -> TrackedRequest | None:
-        treatment = self.plane.treatment(api_key, version)
+        treatment = self.cluster.treatment(api_key, version)
         if api_key != ApiKey.PRODUCE and self.session.peers.client_id is not None:
             if treatment is None:
                 self._passing.add(api_key << 16 | version)
@@ -225,7 +225,7 @@ class Requests(Half):
         seen = Frame(peers, "request", frame, api_key, version, correlation_id, now, charge=charge)
         if due is not None:
             due.request = seen
-        decide = self.plane.refuse_handshake if self._refuses(api_key) else self.plane.inspector.decide
+        decide = self.cluster.refuse_handshake if self._refuses(api_key) else self.plane.inspector.decide
         verdict = decide(seen)
         self._send(self.decided(frame, verdict, due), piece, now, verdict, due=due)
 
@@ -392,7 +392,7 @@ class Responses(Half):
             result = self._rewritten(due, frame)
             data, comments = result.frame, self._comments(result.changes)
             self.plane.inspection.names.remember(due.api_key, due.version, frame)
-            self.plane.watch_for_escapes(peers, due.api_key, due.version, data)
+            self.cluster.watch_for_escapes(peers, due.api_key, due.version, data)
         verdict = UNCHANGED
         if inspected:
             key, version, correlation_id = due.api_key, due.version, due.correlation_id
@@ -431,7 +431,7 @@ class Responses(Half):
             if self._is_free(treatment, frame, len(frame)):
                 return RewriteResult(frame, ())
             try:
-                result = treatment.rewrite(frame, self.plane.brokers.advertise)
+                result = treatment.rewrite(frame, self.cluster.brokers.advertise)
                 if due.api_key == ApiKey.API_VERSIONS:
                     self._ends_decide = result.is_known
                 return result

@@ -90,6 +90,7 @@ class Half(asyncio.Protocol):
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.cluster = session.cluster
         self.plane = session.plane
         self.transport: Any = None
         self.peer: Half

@@ -2,7 +2,7 @@
 
 The front process computes them, because it decodes anyway; forwarding is not involved. They count exchanges passed to
 :meth:`Metrics.observe`, and the data plane's reports passed to :meth:`Metrics.update`. The number of time series is
-bounded: the first clients and topics have series of their own, the rest share ``other``.
+bounded: the first clients, topics and brokers have series of their own, the rest share ``other``.
 
 Needs the package prometheus-client, imported when a :class:`Metrics` is created.
 """
@@ -36,6 +36,7 @@ OTHER = "other"
 UNKNOWN = "unknown"
 DEFAULT_TOPICS = 100
 DEFAULT_CLIENTS = 100
+DEFAULT_BROKERS = 100
 _LONGEST_LABEL = 249  # the longest topic name (Topic.java)
 _SECOND = 1e9
 
@@ -137,7 +138,7 @@ class _Labels:
 
 
 class _ClientMetrics(NamedTuple):
-    """Metrics by API and client."""
+    """Metrics by API, client and broker."""
 
     requests: Counter
     unanswered: Counter
@@ -167,7 +168,8 @@ class _ExchangeMetrics:
         self._throttles = Throttles()
         self._clients = _Labels(clients)
         self._topics = _Labels(topics)
-        of_client = ("api", "client_id")
+        self._brokers = _Labels(DEFAULT_BROKERS)
+        of_client = ("api", "client_id", "cluster", "broker")
         client_metrics = _ClientMetrics(
             counter("requests", "Requests from clients.", *of_client),
             counter(
@@ -195,7 +197,7 @@ class _ExchangeMetrics:
         self._waits: Summary = Summary(
             "kproxy_designed_wait_seconds",
             "Time that responses waited by design: long polls, rebalances, quotas.",
-            ("api",),
+            ("api", "cluster"),
             registry=registry,
         )
         self._intervened = counter(
@@ -207,10 +209,10 @@ class _ExchangeMetrics:
         self._of_kproxy: Summary = Summary(
             "kproxy_intervention_seconds",
             "Time that rules and holds kept requests and responses in kproxy; not part of response times.",
-            ("api",),
+            ("api", "cluster"),
             registry=registry,
         )
-        of_topic = ("api", "topic")
+        of_topic = ("api", "topic", "cluster")
         topic_metrics = _TopicMetrics(
             counter(
                 "topic_requests", "Requests that carry records of a topic, or acknowledge them.", *of_topic
@@ -235,22 +237,24 @@ class _ExchangeMetrics:
         if exchange.request_size == 0:
             return  # the request was sent before kproxy started
         api = _api(exchange)
-        client = self._clients.of(exchange.client_id or "")
-        of_client = self._client(api, client)
+        cluster, node = exchange.upstream.cluster, exchange.upstream.node_id
+        broker = self._brokers.of("" if node is None else str(node))
+        labels = api, self._clients.of(exchange.client_id or ""), cluster, broker
+        of_client = self._client(*labels)
         of_client.requests.inc()
         of_client.request_bytes.inc(exchange.request_size)
         of_client.response_bytes.inc(exchange.response_size)
         done = exchange.interventions
         for kind in done.kinds:
-            self._intervened.labels(api, client, kind).inc()
+            self._intervened.labels(*labels, kind).inc()
         if exchange.kproxy_time:
-            self._of_kproxy.labels(api).observe(exchange.kproxy_time / _SECOND)
+            self._of_kproxy.labels(api, cluster).observe(exchange.kproxy_time / _SECOND)
         if Flag.UNANSWERED in exchange.flag and not done.not_forwarded and not done.ended:
             of_client.unanswered.inc()
         expected = {error.path for error in exchange.expected}
         found = () if done.has_injected_errors else exchange.errors
         for name, routine in {(_error(error), error.path in expected) for error in found}:
-            self._errors.labels(api, client, name, str(routine).lower()).inc()
+            self._errors.labels(*labels, name, str(routine).lower()).inc()
         taken = self._time(exchange, api)
         if taken is not None:
             of_client.time.observe(taken)
@@ -266,7 +270,7 @@ class _ExchangeMetrics:
         if paused >= max(wait, LEAST_WAIT_NS):
             wait = paused
         if wait:
-            self._waits.labels(api).observe(wait / _SECOND)
+            self._waits.labels(api, exchange.upstream.cluster).observe(wait / _SECOND)
         return None if wait and wait >= latency else max(latency - wait, 0) / _SECOND
 
     def _observe_topics(self, exchange: Exchange, api: str, taken: float | None) -> None:
@@ -277,14 +281,14 @@ class _ExchangeMetrics:
             return
         named = topics_in(exchange.api_key, body.read_as, body.value, self._names, side)
         for label in {self._topics.of(topic) for topic in named}:
-            of_topic = self._topic(api, label)
+            of_topic = self._topic(api, label, exchange.upstream.cluster)
             of_topic.requests.inc()
             if taken is not None:
                 of_topic.time.observe(taken)
         errors = exchange.unexpected_errors
         found = {(topic, _error(error)) for error in errors for topic in self._topic_of(error)}
         for topic, name in found:
-            self._topic_errors.labels(api, topic, name).inc()
+            self._topic_errors.labels(api, topic, exchange.upstream.cluster, name).inc()
 
     def _topic_of(self, error: ErrorFound) -> Iterator[str]:
         """Yield the label of the topic that an error is about, if it is about one."""

@@ -18,7 +18,7 @@ from kproxy.proxy.transparent import Upstreams, address_of, make_transparent, or
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import UpstreamAddress
-    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.cluster import Cluster
     from kproxy.proxy.settings import Settings
 
 ANY_HOST = ("0.0.0.0", "::", "")  # noqa: S104  # hosts that mean all addresses; one cannot connect to them
@@ -38,7 +38,7 @@ class Route(NamedTuple):
 class Mode(ABC):
     """How clients find the proxy, and the proxy the brokers.
 
-    :param plane: the data plane
+    :param cluster: the cluster that clients reach
     :cvar name: value of ``--mode``
     :cvar summary: what the mode does, for the help
     :cvar needs: requirements: privileges, systems, settings of clients
@@ -56,18 +56,18 @@ class Mode(ABC):
     rewrites: ClassVar[bool] = False
     keeps_names: ClassVar[bool] = False
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-        self._settings = plane.settings
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._settings = cluster.settings
 
     @classmethod
     def refusal(cls, settings: Settings) -> str:
         """Return why this mode cannot run with `settings`; empty if it can."""
         for mode in MODES.values():
             for field, option in mode.options.items():
-                if getattr(settings, field) and mode is not cls:
+                if mode is not cls and any(getattr(each, field, False) for each in settings.clusters):
                     return f"{option} is for --mode {mode.name}"
-        if cls.needs_bootstrap and settings.forward and not settings.bootstrap:
+        if cls.needs_bootstrap and settings.forward and not all(each.bootstrap for each in settings.clusters):
             return "say with -b which broker to connect to"
         return ""
 
@@ -116,29 +116,33 @@ class Rewrite(Mode):
     }
     rewrites = True
 
-    def __init__(self, plane: Plane) -> None:
-        super().__init__(plane)
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self._turn = 0
 
     @classmethod
     def refusal(cls, settings: Settings) -> str:
-        host = settings.listen[0]
-        if host in ANY_HOST and not settings.advertised and not settings.sni:
-            return (
-                f"--listen {host or ANY_HOST[0]} takes connections on all addresses, and clients need one "
-                "that they can reach: say which with --advertise HOST"
-            )
+        for cluster in settings.clusters:
+            host = cluster.listen[0]
+            if host in ANY_HOST and not cluster.advertised and not cluster.sni:
+                return (
+                    f"--listen {host or ANY_HOST[0]} takes connections on all addresses, and clients need one "
+                    "that they can reach: say which with --advertise HOST"
+                )
         return super().refusal(settings)
 
     async def route(
         self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str
     ) -> Route:
         if upstream is not None:
-            return Route([self._plane.target_of(upstream)])
+            return Route([self._cluster.target_of(upstream)])
         addresses = list(self._settings.bootstrap)  # a different one is first each time
         self._turn = (self._turn + 1) % len(addresses)
         return Route(
-            [self._plane.bootstrap_target(each) for each in addresses[self._turn :] + addresses[: self._turn]]
+            [
+                self._cluster.bootstrap_target(each)
+                for each in addresses[self._turn :] + addresses[: self._turn]
+            ]
         )
 
 
@@ -158,14 +162,16 @@ class Transparent(Mode):
     needs_bootstrap = False
     keeps_names = True
 
-    def __init__(self, plane: Plane) -> None:
-        super().__init__(plane)
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
         self._upstreams = Upstreams()
 
     @classmethod
     def refusal(cls, settings: Settings) -> str:
         if settings.keep_client_address and not settings.tproxy:
             return "--keep-client-address needs --tproxy"
+        if settings.others:
+            return "--mode transparent takes connections to any broker: name no clusters"
         if settings.authenticate:
             return "--authenticate would send the password to any address that clients connect to: use another mode"
         return super().refusal(settings)
@@ -201,13 +207,15 @@ class Transparent(Mode):
         from kproxy.proxy.listeners import bind
 
         return bind(
-            *self._settings.listen, both=True, prepare=make_transparent if self._settings.tproxy else None
+            *self._settings.listen,
+            both=True,
+            prepare=make_transparent if self._cluster.plane.settings.tproxy else None,
         )
 
     async def route(
         self, client: socket.socket, listening: Address, upstream: UpstreamAddress | None, named: str
     ) -> Route:
-        settings = self._settings
+        settings = self._cluster.plane.settings
         wanted = original_destination(client, settings.tproxy, listening, self._upstreams)
         seen_as = address_of(client.getpeername()) if settings.keep_client_address else None
         target = Target(wanted, named or wanted[0])
@@ -223,7 +231,7 @@ class Passthrough(Mode):
 
     @classmethod
     def refusal(cls, settings: Settings) -> str:
-        if len(settings.bootstrap) > 1:
+        if any(len(each.bootstrap) > 1 for each in settings.clusters):
             return "--mode passthrough forwards to one broker: give one address with -b"
         return super().refusal(settings)
 

@@ -17,7 +17,7 @@ from kproxy.proxy.rules.outages import ENDS, REFUSED, SILENT
 
 if TYPE_CHECKING:
     from kproxy.proxy.brokers import UpstreamAddress
-    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.cluster import Cluster
     from kproxy.proxy.rules.engine import OutageRule
     from kproxy.proxy.session import Session
 
@@ -62,10 +62,10 @@ class BrokerOutage:
 
 
 class Outages:
-    """The brokers taken down by rules."""
+    """The brokers of a cluster taken down by rules."""
 
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._down: dict[int, BrokerOutage] = {}
 
     def apply(self, rules: Mapping[int, OutageRule]) -> None:
@@ -93,25 +93,23 @@ class Outages:
         return next((down for down in self._down.values() if address in self._addresses(down.node_id)), None)
 
     def _addresses(self, node_id: int) -> set[Address]:
-        plane = self._plane
-        upstream = plane.brokers.get("broker", node_id)
-        found = {each.peers.broker for each in plane.sessions if each.peers.node_id == node_id}
+        upstream = self._cluster.brokers.get("broker", node_id)
+        found = {each.peers.broker for each in self._cluster.sessions if each.peers.node_id == node_id}
         if upstream is not None:
-            found |= {(upstream.host, upstream.port), plane.target_of(upstream).address}
+            found |= {(upstream.host, upstream.port), self._cluster.target_of(upstream).address}
         return found
 
     def _go_down(self, down: BrokerOutage) -> None:
-        plane = self._plane
-        for listener in plane.listeners:
+        for listener in self._cluster.listeners:
             if down.is_refused and self.of(listener.upstream) is down:
                 listener.shut()
         addresses = self._addresses(down.node_id)
-        for session in list(plane.sessions):
+        for session in self._cluster.sessions:
             if session.peers.node_id == down.node_id or session.peers.broker in addresses:
                 down.end(session)
 
     def _come_back(self, down: BrokerOutage) -> None:
-        for listener in self._plane.listeners:
+        for listener in self._cluster.listeners:
             if listener.upstream is not None and listener.upstream.node_id == down.node_id:
                 listener.reopen()
         for session in down.sessions:

@@ -176,7 +176,7 @@ class OwnRequests(ABC):
 
     async def authenticate(self, credentials: Sasl) -> None:
         try:
-            mechanism = sasl.mechanism(credentials)
+            mechanism = sasl.mechanism(credentials, await _token(credentials))
             offered = self.versions.get(ApiKey.SASL_HANDSHAKE, (0, 0))
             version = min(offered[1], 1)
             answer = await self.request(
@@ -402,6 +402,18 @@ def _known(key: int) -> Api:
     if known is None:
         raise OwnRequestError(f"kproxy does not know the API with key {key}")
     return known
+
+
+async def _token(credentials: Sasl) -> str:
+    """Return a token from an authorization server, if one is named.
+
+    :raises SaslError: if there is none to be had
+    """
+    if credentials.token_endpoint is None:
+        return ""
+    from kproxy.proxy.token_endpoint import TOKENS  # the HTTP client is not needed otherwise
+
+    return await asyncio.to_thread(TOKENS.get, credentials.token_endpoint)
 
 
 def _refused_mechanism(mechanism: str, answer: Mapping[str, Any]) -> str:

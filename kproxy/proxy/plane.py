@@ -14,9 +14,8 @@ import gc
 import os
 import resource
 import signal
-import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,51 +24,40 @@ from typing import Any
 
 import msgspec
 
-from captures.interventions import Intervention, as_comment
+from captures.interventions import as_comment
 from dissectors.apis import api_name
 from dissectors.budget import Budget
-from dissectors.error_codes import ErrorCode
 from dissectors.sides import ENDS, End
 from kproxy.addresses import Address, address_text
-from kproxy.proxy.acceptor import Acceptor
-from kproxy.proxy.address_map import AddressMap, Target
-from kproxy.proxy.address_watch import AddressWatch
-from kproxy.proxy.addresses import Broker, Treatment, treatment_of
-from kproxy.proxy.broker_policy import BrokerPolicy, network
-from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
+from kproxy.proxy.broker_policy import network
 from kproxy.proxy.clock_steps import ClockSteps
+from kproxy.proxy.cluster import Cluster
 from kproxy.proxy.commands import changing_commands, commands
 from kproxy.proxy.control import ControlServer
 from kproxy.proxy.dialler import Dialler
 from kproxy.proxy.half import Pause
-from kproxy.proxy.listeners import Listener, bind
-from kproxy.proxy.modes import ANY_HOST, MODES
-from kproxy.proxy.outages import Outages
-from kproxy.proxy.own_requests import OwnRequestError, cluster_of
-from kproxy.proxy.reachability import Reachability
+from kproxy.proxy.listeners import Listener
+from kproxy.proxy.modes import ANY_HOST
 from kproxy.proxy.recording import Recordings
 from kproxy.proxy.reports import Reports
 from kproxy.proxy.rules import Inspection, prepare
 from kproxy.proxy.rules import commands as rule_commands
-from kproxy.proxy.rules.answers import error_response
-from kproxy.proxy.rules.errors import AnswerError
+from kproxy.proxy.rules.engine import OutageRule
 from kproxy.proxy.rules.rules_file import RulesFile, RulesFileError
 from kproxy.proxy.rules.stubs import StubInspector
-from kproxy.proxy.run_folder import RunFolder, state_folder
+from kproxy.proxy.run_folder import RunFolder
 from kproxy.proxy.run_folder import running as running_proxies
 from kproxy.proxy.session import Session
 from kproxy.proxy.settings import Settings
 from kproxy.proxy.tcp_info import Sampler, TcpInfo
 from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.contexts import TlsConfigError
-from kproxy.proxy.tls.sni import NodeNames
-from kproxy.proxy.verdicts import Ending, Frame, Inspector, Peers, Verdict
+from kproxy.proxy.verdicts import Inspector, Peers
 
 _TICK = 0.1  # seconds
 _CHECK = 1.0
 _QUEUE_CHECK = 0.002
 _DRAIN_CHECK = 0.02
-_PROBE_TIMEOUT = 5.0
 _SETTLE = 2.0
 
 
@@ -104,10 +92,8 @@ class Plane:
     :ivar detached: whether it continues without the front, and removes the run folder itself
     :ivar inspected: memory budget for frames that are collected for rules and holds
     :ivar dialler: makes the connections to brokers
-    :ivar outages: brokers that a rule takes down
-    :ivar mode: how the broker of a connection is found
-    :ivar reachability: which brokers can be reached
-    :ivar rewrites: whether brokers' addresses are rewritten, so that clients stay behind the proxy
+    :ivar clusters: the clusters behind it, at least one
+    :ivar pending: connections that are not yet served
     """
 
     def __init__(self, settings: Settings, reports: Reports) -> None:
@@ -118,34 +104,25 @@ class Plane:
         self.started = time_ns()
         self.forwarding = settings.forward
         self.detached = settings.detached
-        self.mode = MODES[settings.mode](self)
-        self.rewrites = self.mode.rewrites
         self.inspection = Inspection(
             request_timeout=round(settings.client_timeout * 1e9),
             held=lambda count: reports.event("held", count=count),
             notify=reports.warn,
-            outages=lambda down: self.outages.apply(down),
+            outages=self._take_down,
+            clusters=[each.name for each in settings.clusters],
         )
-        self.outages = Outages(self)
         self.inspected = Budget("inspected_bytes")
         self.inspector: Inspector = self.inspection
         self.recordings = Recordings(settings.recording, reports)
-        self.listeners: list[Listener] = []
-        self._mapped = AddressMap(settings.mapped)
         self.dialler = Dialler(refuses=self._own_address)
-        self.serving = Acceptor(self)
-        self.reachability = Reachability(self, self.serving.upstream)
-        self.brokers: Brokers
-        self.announced = BrokerPolicy(
-            settings.allowed_brokers, [host for host, _ in settings.bootstrap], self._mapped
-        )
+        self.clusters = [Cluster(self, each) for each in settings.clusters]
         file = settings.rules_file
         self._rules_file = RulesFile(Path(file), force=settings.force) if file else None
-        self._odd: set[str] = set()
-        self._watch = AddressWatch()
         self._clock_steps = ClockSteps()
         self._sampler = Sampler(self._sampled, period=settings.sample)
         self._sessions: dict[int, Session] = {}
+        self.pending: set[asyncio.Task[None]] = set()
+        self._numbers = 0
         self._ending = asyncio.Event()
         self._drain_seconds = settings.drain
         self._run = RunFolder(Path(settings.run_folder))
@@ -158,30 +135,15 @@ class Plane:
             prepare,
         )
 
-    def _known_brokers(self, port: int) -> Brokers:
-        """Create the registry of brokers.
-
-        :param port: of the first listener
-        """
-        settings = self.settings
-        host, asked = settings.listen
-        file = state_folder() / f"brokers-{port}.json" if self.rewrites and asked else None
-        return Brokers(
-            Ports.parse(settings.ports if settings.ports or asked else "any", port),
-            settings.advertised or host,
-            self._listen_for,
-            self._broker_changed,
-            announced=self.announced,
-            refused=self._broker_left_out,
-            sni=(NodeNames(settings.sni), port) if settings.sni else None,
-            file=file,
-            bootstrap=settings.bootstrap,
-        )
-
     @property
     def sessions(self) -> Collection[Session]:
         """The open connections, the oldest first."""
         return self._sessions.values()
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """The listeners of all clusters."""
+        return [listener for cluster in self.clusters for listener in cluster.listeners]
 
     # ------------------------------------------------------------ the run
     async def run(self) -> None:
@@ -190,9 +152,7 @@ class Plane:
         :raises OSError: if the first listener cannot be opened
         """
         self._raise_limits()
-        listener = self.serving.open_first()
-        self.listeners.append(listener)
-        self.brokers = self._known_brokers(listener.port)
+        opened = [each.open() for each in self.clusters]
         self.recordings.start()
         await self._control.start()
         self.reports.publish = self._control.publish
@@ -202,18 +162,20 @@ class Plane:
             self._rules_file.apply(self.inspection.rules)
         if self.settings.hold:
             self.inspection.holds.set_filter(self.settings.hold)
-        host, port = listener.addresses[0]
         if self.settings.stub:
-            self.inspector = StubInspector(
-                self.inspection, (self.settings.advertised or self.settings.listen[0], port)
+            host = self.settings.advertised or self.settings.listen[0]
+            self.inspector = StubInspector(self.inspection, (host, opened[0][1]))
+        self._run.write(listen=address_text(*opened[0]), capture=self.recordings.path, pid=os.getpid())
+        for cluster, address in zip(self.clusters, opened, strict=True):
+            self.reports.event(
+                "listening",
+                cluster=cluster.name,
+                address=address_text(*address),
+                capture=self.recordings.path,
             )
-        where = address_text(host, port)
-        self._run.write(listen=where, capture=self.recordings.path, pid=os.getpid())
-        self.reports.event("listening", address=where, capture=self.recordings.path)
-        if self.rewrites:
-            self.brokers.remember()
-            await self._ask_for_brokers()
-            await self.reachability.settle(_SETTLE)
+        rewriting = [each for each in self.clusters if each.rewrites]
+        await asyncio.gather(*(each.find_brokers() for each in rewriting))
+        await asyncio.gather(*(each.reachability.settle(_SETTLE) for each in rewriting))
         self.reports.event("ready")
         tasks = [self.loop.create_task(self._sweep())]
         if self.settings.recorded.lossless:
@@ -223,7 +185,8 @@ class Plane:
         await self.inspection.close()
         for task in tasks:
             task.cancel()
-        await self._save_brokers()
+        for cluster in self.clusters:
+            await cluster.save_brokers()
         self.reports.publish = lambda _: None
         await self._control.close()
         await self.recordings.close()
@@ -246,8 +209,10 @@ class Plane:
         """Let requests in flight get their responses, as long as time is left, then close everything."""
         for listener in self.listeners:
             listener.close()
-        self.serving.stop()
-        self.reachability.stop()
+        for task in self.pending:
+            task.cancel()
+        for cluster in self.clusters:
+            cluster.reachability.stop()
         self.inspection.release_all()
         deadline = self.loop.time() + self._drain_seconds
         while self.sessions and self.loop.time() < deadline:
@@ -275,51 +240,12 @@ class Plane:
                 f"{hard} open files are allowed (ulimit -Hn): about {hard // 2 - 32} connections"
             )
 
-    # ------------------------------------------------------------ brokers
-    async def _ask_for_brokers(self) -> None:
-        """Learn the brokers before any client does, so that their ports are open from the start."""
-        settings = self.settings
-        if not settings.bootstrap or not settings.forward:
-            return
-        await self._find_home()
-        try:
-            view = await cluster_of(
-                settings.bootstrap, settings.security, _PROBE_TIMEOUT, self._mapped, self.dialler
+    def _take_down(self, rules: Mapping[tuple[str, int], OutageRule]) -> None:
+        """Take down the brokers of rules, and bring others back."""
+        for cluster in self.clusters:
+            cluster.outages.apply(
+                {node: rule for (name, node), rule in rules.items() if name == cluster.name}
             )
-        except OwnRequestError as error:
-            self.reports.note(f"brokers will be known when a client asks for them: {error}")
-            return
-        for node_id, host, port in view.brokers:
-            self.brokers.advertise(Broker("broker", node_id, host, port))
-
-    async def _find_home(self) -> None:
-        """Learn the networks of the bootstrap servers."""
-        for host, port in self.settings.bootstrap:
-            with suppress(OSError):
-                async with asyncio.timeout(_PROBE_TIMEOUT):
-                    found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                self.announced.home.update(network(str(each[4][0])) for each in found)
-
-    def _broker_left_out(self, broker: Broker, why: str) -> None:
-        self.reports.warn(
-            f"{broker.role} {broker.node_id} gets no connections: {why}", about=f"left out {why}"
-        )
-
-    def mapped_to(self, upstream: UpstreamAddress) -> Address | None:
-        """Return the address that ``--map`` gives for a broker, None if there is none."""
-        return self._mapped.lookup(upstream.host, upstream.port, (upstream.role, upstream.node_id))
-
-    def target_of(self, upstream: UpstreamAddress) -> Target:
-        """Return where to connect to reach a broker."""
-        mapped = self.mapped_to(upstream)
-        if mapped is not None:
-            return Target(mapped, upstream.host)
-        host = upstream.host
-        return Target((host, upstream.port), host, lambda ip: self.announced.permits(host, ip))
-
-    def bootstrap_target(self, address: Address) -> Target:
-        """Return where to connect to reach a bootstrap server."""
-        return Target(self._mapped.lookup(*address) or address, address[0])
 
     def _own_address(self, address: Address) -> str:
         """Return why a connection must not go to `address` if kproxy itself listens there, else empty."""
@@ -330,67 +256,18 @@ class Plane:
                     return "kproxy itself listens there"
         return ""
 
-    def report_oddity(self, upstream: UpstreamAddress, host: str) -> None:
-        """Report an odd address of a broker, once for each kind of oddity.
-
-        :param host: as announced, or the IP address that was reached
-        """
-        if self.mapped_to(upstream) is not None:
-            return  # the user has said so
-        odd = self.announced.oddity(host)
-        if odd and odd not in self._odd:
-            self._odd.add(odd)
-            self.reports.note(
-                f"{upstream.role} {upstream.node_id} is at {host}, {odd}: clients' connections go there "
-                "(--allow-brokers says where they may go)"
-            )
-
-    def _listen_for(self, upstream: UpstreamAddress, port: int) -> int:
-        """Open the listener of a broker; return its port, 0 if none can be opened."""
-        name, host = f"{upstream.role} {upstream.node_id}", self.settings.listen[0]
-        try:
-            sockets = bind(host, port)
-        except OSError as taken:
-            try:
-                sockets = bind(host, 0)
-            except OSError as error:
-                self.reports.warn(f"clients cannot connect to {name} for now: {error.strerror}")
-                return 0
-            self.reports.warn(f"{name} gets another port than {port}: {taken.strerror}")
-        listener = self.serving.listen(sockets, upstream)
-        self.listeners.append(listener)
-        down = self.outages.of(upstream)
-        if down is not None and down.is_refused:
-            listener.shut()
-        return listener.port
-
-    def _broker_changed(self, upstream: UpstreamAddress, before: str) -> None:
-        host, port = self.brokers.address_of(upstream)
-        self._watch.learn(upstream.broker)
-        self._watch.allow(host, port)
-        self.report_oddity(upstream, upstream.host)
-        mapped = self.mapped_to(upstream)
-        self.reports.event(
-            "broker",
-            role=upstream.role,
-            node_id=upstream.node_id,
-            address=address_text(upstream.host, upstream.port),
-            dialled="" if mapped is None else address_text(*mapped),
-            at=address_text(host, port),
-            before=before,
-        )
-        if self.settings.forward:
-            self.reachability.check(upstream)
+    def next_number(self) -> int:
+        """Return the number of a new connection."""
+        self._numbers += 1
+        return self._numbers
 
     # ------------------------------------------------------------ called by sessions
-    def treatment(self, api_key: int, version: int) -> Treatment | None:
-        """Return how responses are treated, None if they simply pass."""
-        return treatment_of(api_key, version) if self.rewrites else None
-
     def could_not_rewrite(self, peers: Peers, api_key: int, version: int, why: str) -> None:
         """Report a response whose addresses, if it has any, reached the client unchanged."""
         name = f"{api_name(api_key)} v{version}"
-        self.reports.warn(f"a response to {name} for {_who(peers)} was not rewritten: {why}", about=name)
+        self.reports.warn(
+            f"a response to {name} for {peers.client_text} was not rewritten: {why}", about=name
+        )
 
     def not_inspected(self, api_key: int, size: int, why: str) -> None:
         """Report a frame that rules or holds wanted to see and that passed without inspection."""
@@ -403,53 +280,16 @@ class Plane:
         """Report a response that was not forwarded because it is too large to be searched for addresses."""
         name = f"{api_name(api_key)} v{version}"
         self.reports.warn(
-            f"a connection of {_who(peers)} was closed at a response to {name}: {why}", about=why
+            f"a connection of {peers.client_text} was closed at a response to {name}: {why}", about=why
         )
-
-    def watch_for_escapes(self, peers: Peers, api_key: int, version: int, data: bytes) -> None:
-        """Report broker addresses in bytes sent to a client."""
-        for broker in self._watch.escaped(data):
-            self.counts.escaped += 1
-            self.reports.event(
-                "escaped",
-                node_id=broker.node_id,
-                address=address_text(broker.host, broker.port),
-                api=f"{api_name(api_key)} v{version}",
-                client=_who(peers),
-            )
 
     def broker_refused(self, peers: Peers, error: Exception) -> None:
         """Report a broker that ended TLS: TLS 1.3 brokers check client certificates after the client's handshake."""
         self.reports.warn(diagnosis.broker_ended(error, address_text(*peers.broker)))
 
-    def unauthenticated(self, peers: Peers) -> None:
-        """Report a client that a broker rejected at its first request."""
-        where = address_text(*peers.broker)
-        protocol = "SASL_PLAINTEXT" if self.settings.client_tls is None else "SASL_SSL"
-        self.reports.warn(
-            f"{where} closed the connection of {_who(peers)} at its first request for Metadata: it may want "
-            f"authentication, then use security.protocol={protocol} and sasl.mechanism in the client",
-            about=f"unauthenticated {where}",
-        )
-
     def not_authenticated(self, peers: Peers, why: str) -> None:
         """Report a connection that is closed because kproxy could not repeat its authentication at the broker."""
-        self.reports.warn(f"the connection of {_who(peers)} was closed: {why}", about=why)
-
-    def refuse_handshake(self, frame: Frame) -> Verdict:
-        """Report a client that authenticates although kproxy has; return what to do with its SaslHandshake."""
-        protocol = "PLAINTEXT" if self.settings.client_tls is None else "SSL"
-        self.reports.warn(
-            f"SaslHandshake of {_who(frame.peers)} is refused, because kproxy authenticates (--authenticate): use "
-            f"security.protocol={protocol} in the client",
-            about=f"{frame.peers.client[0]} SaslHandshake",
-        )
-        comments = [as_comment(Intervention(not_forwarded=True))]
-        try:  # a broker that expects none gives the same answer (KafkaApis.handleSaslHandshakeRequest)
-            answer = error_response(frame.data, ErrorCode.ILLEGAL_SASL_STATE)
-        except AnswerError:
-            return Verdict(data=b"", ending=Ending.CLOSE, comments=comments)
-        return Verdict(data=b"", answer=answer, comments=comments)
+        self.reports.warn(f"the connection of {peers.client_text} was closed: {why}", about=why)
 
     def no_frame(self, peers: Peers, length: int, data: bytes) -> None:
         """Report a client whose next bytes are not a frame, or one that exceeds the limit."""
@@ -457,8 +297,7 @@ class Plane:
         if not why:
             most = self.settings.most_frame
             why = f"the next request would have {length:,} bytes, allowed are {most:,} (--max-frame)"
-        if self.rewrites:
-            self.reports.warn(f"{_who(peers)}: {why}", about=f"{peers.client[0]} {why}")
+        self.reports.warn(f"{peers.client_text}: {why}", about=f"{peers.client[0]} {why}")
 
     def begun(self, session: Session) -> None:
         """Register a connection that forwards."""
@@ -529,7 +368,8 @@ class Plane:
                 continue
             next_check = self.loop.time() + _CHECK
             self._check_clock()
-            await self._save_brokers()
+            for cluster in self.clusters:
+                await cluster.save_brokers()
             await self._reload_rules()
             self.inspection.tick(time_ns())
             self.recordings.report_dropped()
@@ -538,7 +378,7 @@ class Plane:
                     session.close()
                 overdue = session.overdue(settings.first_timeout, settings.idle_timeout)
                 if overdue:
-                    self.reports.note(f"{_who(session.peers)}: {overdue}")
+                    self.reports.note(f"{session.peers.client_text}: {overdue}")
                     session.close()
 
     async def _reload_rules(self) -> None:
@@ -554,11 +394,6 @@ class Plane:
         else:
             self.reports.note(f"{self.settings.rules_file} has changed: {count} rules")
 
-    async def _save_brokers(self) -> None:
-        save = self.brokers.saving()
-        if save is not None:
-            await asyncio.to_thread(save)
-
     def _check_clock(self) -> None:
         """Report that the clock was set, and shift the end times of rules and holds accordingly."""
         step = self._clock_steps.look()
@@ -568,11 +403,6 @@ class Plane:
             self.reports.warn(
                 f"the system clock was set {how} by {abs(step) / 1e9:.3f} s: so were the times recorded"
             )
-
-
-def _who(peers: Peers) -> str:
-    name = f" ({peers.client_id})" if peers.client_id else ""
-    return f"{address_text(*peers.client)}{name}"
 
 
 async def _main(settings: Settings, reports: Reports) -> None:
@@ -611,8 +441,8 @@ def _occupant_hint(error: Exception, settings: Settings | None) -> str:
     """Return a hint at the kproxy that occupies the address; empty if the error is a different one."""
     if settings is None or not isinstance(error, OSError) or error.errno != errno.EADDRINUSE:
         return ""
-    own, port = Path(settings.run_folder), settings.listen[1]
-    found = next((run for run in running_proxies() if run.port == port and run.path != own), None)
+    own, ports = Path(settings.run_folder), [each.listen[1] for each in settings.clusters]
+    found = next((run for run in running_proxies() if run.port in ports and run.path != own), None)
     if found is None:
         return "; choose another one with --listen"
     return (

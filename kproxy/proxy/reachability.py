@@ -16,20 +16,21 @@ if TYPE_CHECKING:
     import ssl
 
     from kproxy.proxy.brokers import Key, UpstreamAddress
-    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.cluster import Cluster
 
 _AT_ONCE = 16
 _SECONDS = 6.0  # longer than the limit for one address of a name
 
 
 class Reachability:
-    """Tries brokers, and remembers the results.
+    """Tries the brokers of a cluster, and remembers the results.
 
     :param context: TLS context towards brokers, None for plaintext
     """
 
-    def __init__(self, plane: Plane, context: ssl.SSLContext | None) -> None:
-        self._plane = plane
+    def __init__(self, cluster: Cluster, context: ssl.SSLContext | None) -> None:
+        self._cluster = cluster
+        self._plane = cluster.plane
         self._context = context
         self._found: dict[Key, tuple[str, int, str]] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -51,7 +52,7 @@ class Reachability:
         """Return the message of an error, with advice if the broker may have another address from here."""
         if not error.is_elsewhere:
             return str(error)
-        if self._plane.mapped_to(upstream) is not None:
+        if self._cluster.mapped_to(upstream) is not None:
             return f"{error} (that is where --map says it is: does the port-forward or tunnel run?)"
         where = address_text(upstream.host, upstream.port)
         return f"{error}; if it has another address from here, by a port-forward or tunnel: --map {where}=HOST:PORT"
@@ -78,7 +79,7 @@ class Reachability:
         async with self._room:
             try:
                 await connect(
-                    probe, [self._plane.target_of(upstream)], self._context, self._plane.dialler, _SECONDS
+                    probe, [self._cluster.target_of(upstream)], self._context, self._plane.dialler, _SECONDS
                 )
                 why = ""
             except UnreachableError as error:
@@ -91,6 +92,7 @@ class Reachability:
         if why:
             self._plane.reports.event(
                 "unreachable",
+                cluster=self._cluster.name,
                 role=upstream.role,
                 node_id=upstream.node_id,
                 address=address_text(upstream.host, upstream.port),

@@ -144,16 +144,17 @@ def _iterations(text: str) -> int:
     return iterations
 
 
-def mechanism(sasl: Sasl) -> Mechanism:
+def mechanism(sasl: Sasl, token: str = "") -> Mechanism:
     """Return the client side of a mechanism.
 
+    :param token: from ``sasl.token_endpoint``, if there is one
     :raises SaslError: if kproxy does not support it, or has no credentials for it
     """
     if sasl.mechanism not in MECHANISMS:
         known = ", ".join(MECHANISMS)
         raise SaslError(f"kproxy's own requests cannot authenticate with {sasl.mechanism}, only with {known}")
     if sasl.mechanism == OAUTHBEARER:
-        return OAuthBearer(_token(sasl))
+        return OAuthBearer(_token(sasl) if sasl.token_endpoint is None else token)
     if sasl.username is None or sasl.password is None:
         raise SaslError(f"there are no user name and password for {sasl.mechanism}: set sasl.jaas.config")
     if sasl.mechanism == "PLAIN":
@@ -174,7 +175,8 @@ def _token(sasl: Sasl) -> str:
             raise SaslError(f"the token in {sasl.token_file} cannot be read: {error}") from None
     if sasl.claims is None:
         raise SaslError(
-            "there is no token for OAUTHBEARER that kproxy can use: set sasl.oauthbearer.token.endpoint.url=file:///..."
+            "there is no token for OAUTHBEARER that kproxy can use: set sasl.oauthbearer.token.endpoint.url to "
+            "file:///..., or to https://... with clientId and clientSecret in sasl.jaas.config"
         )
     now = int(time.time())
     claims = {"iat": now, "exp": now + sasl.token_seconds} | sasl.claims

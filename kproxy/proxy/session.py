@@ -18,7 +18,7 @@ from kproxy.proxy.verdicts import Ending, Hold, Peers
 
 if TYPE_CHECKING:
     from kproxy.proxy.authentication import Authentication
-    from kproxy.proxy.plane import Plane
+    from kproxy.proxy.cluster import Cluster
     from kproxy.proxy.tee import Recording
 
 RESET = struct.pack("ii", 1, 0)
@@ -28,6 +28,7 @@ RESET = struct.pack("ii", 1, 0)
 class Session:
     """A client's connection with its connection to a broker.
 
+    :param cluster: the broker's
     :param peers: the two ends
     :ivar requests: direction from the client to the broker
     :ivar responses: direction from the broker to the client
@@ -38,8 +39,9 @@ class Session:
     :ivar authentication: by kproxy at the broker, None if clients authenticate themselves
     """
 
-    def __init__(self, plane: Plane, peers: Peers) -> None:
-        self.plane = plane
+    def __init__(self, cluster: Cluster, peers: Peers) -> None:
+        self.cluster = cluster
+        self.plane = cluster.plane
         self.peers = peers
         self.recording: Recording | None = None
         self.authentication: Authentication | None = None
@@ -48,7 +50,7 @@ class Session:
         self.closed = False
         self.swallowing = False
         self.lingers = self.is_served = False
-        self._begun = self._counted_at = plane.loop.time()
+        self._begun = self._counted_at = self.plane.loop.time()
         self._counted = 0
         self.requests = Requests(self)
         self.responses = Responses(self)
@@ -64,8 +66,8 @@ class Session:
         If addresses are rewritten, the connection is ended: unreadable bytes could carry them.
         """
         self.responses.pass_all()
-        self.plane.no_frame(self.peers, length, data)
-        if self.plane.rewrites:
+        if self.cluster.rewrites:
+            self.plane.no_frame(self.peers, length, data)
             self.abort()
 
     def is_no_broker(self, data: bytes) -> bool:
@@ -77,7 +79,7 @@ class Session:
         if not why:
             return False
         self.plane.reports.warn(why)
-        if self.plane.rewrites or self.authentication is not None:
+        if self.cluster.rewrites or self.authentication is not None:
             self.abort()
         return True
 
@@ -87,7 +89,7 @@ class Session:
         if self.is_served or not isinstance(first, TrackedRequest) or first.api_key != ApiKey.METADATA:
             return
         if self.authentication is None and not self.requests.has_authenticated:
-            self.plane.unauthenticated(self.peers)
+            self.cluster.unauthenticated(self.peers)
 
     def half_closed(self, half: Half) -> None:
         """Pass on the end of one direction; the connection ends with the second."""

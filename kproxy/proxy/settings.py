@@ -28,13 +28,12 @@ class ClientTls(msgspec.Struct, frozen=True, omit_defaults=True):
     client_authorities: str | None = None
 
 
-class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The settings of one run of the data plane.
+class ClusterSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The settings of one cluster behind the proxy.
 
-    :ivar run_folder: of this run (:mod:`kproxy.proxy.run_folder`); the process that ends last removes it
+    :ivar name: the user's name for it; "" if it has none, as only a single cluster may
     :ivar bootstrap: bootstrap servers
     :ivar listen: address of the first listener
-    :ivar mode: name of one of :data:`~kproxy.proxy.modes.MODES`
     :ivar advertised: host that clients get for all brokers; "" for that of ``listen``
     :ivar ports: of the listeners of brokers: ``9093+`` (this plus the node ID), ``9093-9120`` (a range, in order of
         appearance), ``any``; "" for the port after that of ``listen`` plus the node ID
@@ -46,6 +45,27 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar authenticate: whether kproxy authenticates clients' connections at brokers, with the credentials of
         ``security``
     :ivar client_tls: None for plaintext towards clients
+    """
+
+    name: str = ""
+    bootstrap: tuple[Address, ...] = ()
+    listen: Address = ("127.0.0.1", 9092)
+    advertised: str = ""
+    ports: str = ""
+    sni: str = ""
+    allowed_brokers: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()
+    security: Security = PLAINTEXT
+    authenticate: bool = False
+    client_tls: ClientTls | None = None
+
+
+class Settings(ClusterSettings, frozen=True, omit_defaults=True):
+    """The settings of one run of the data plane, with those of its first cluster.
+
+    :ivar run_folder: of this run (:mod:`kproxy.proxy.run_folder`); the process that ends last removes it
+    :ivar others: the clusters after the first
+    :ivar mode: name of one of :data:`~kproxy.proxy.modes.MODES`
     :ivar tproxy: in transparent mode: connections arrive by TPROXY, not by REDIRECT
     :ivar keep_client_address: with TPROXY: brokers see the address of the client
     :ivar keylog: file to which secrets of TLS connections are appended
@@ -66,18 +86,9 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar detached: continues without the front
     """
 
-    run_folder: str
-    bootstrap: tuple[Address, ...] = ()
-    listen: Address = ("127.0.0.1", 9092)
+    run_folder: str = ""
+    others: tuple[ClusterSettings, ...] = ()
     mode: str = next(iter(MODES))
-    advertised: str = ""
-    ports: str = ""
-    sni: str = ""
-    allowed_brokers: tuple[str, ...] = ()
-    mapped: tuple[str, ...] = ()
-    security: Security = PLAINTEXT
-    authenticate: bool = False
-    client_tls: ClientTls | None = None
     keylog: str = ""
     tproxy: bool = False
     keep_client_address: bool = False
@@ -101,6 +112,11 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"there is no mode {self.mode!r}")
+
+    @property
+    def clusters(self) -> tuple[ClusterSettings, ...]:
+        """The settings of all clusters."""
+        return (self, *self.others)
 
     @property
     def recording(self) -> RecordingOptions:

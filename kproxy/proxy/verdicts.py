@@ -12,6 +12,7 @@ from typing import Protocol
 
 from dissectors.budget import Budget
 from dissectors.sides import Side
+from kproxy.addresses import address_text
 
 UNKNOWN_API = -1
 """Stands for every API that kproxy does not know."""
@@ -26,6 +27,7 @@ class Peers:
     :ivar broker: address and port of the real broker, as resolved
     :ivar node_id: of the broker, None if it is not known (a bootstrap address)
     :ivar client_id: of the last request inspected
+    :ivar cluster: name of the broker's cluster; empty if it has none
     """
 
     connection: int
@@ -33,6 +35,12 @@ class Peers:
     broker: tuple[str, int]
     node_id: int | None = None
     client_id: str | None = None
+    cluster: str = ""
+
+    @property
+    def client_text(self) -> str:
+        """The client in sentences: its address, and its ID if known."""
+        return f"{address_text(*self.client)}{f' ({self.client_id})' if self.client_id else ''}"
 
 
 class Charge:

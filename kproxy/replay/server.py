@@ -32,6 +32,8 @@ from kproxy.replay.recorded_answers import SASL_MECHANISMS, RecordedAnswers, bui
 
 _MESSAGE = "this request is not in the capture that kproxy serves"
 _MS_PER_SECOND = 1000
+_MOST_CONNECTIONS = 1000  # further ones are closed
+_IDLE_SECONDS = 600.0  # a broker's connections.max.idle.ms
 _MOST_REPORTED = 1000  # requests that were not recorded; later ones are only counted
 
 
@@ -63,6 +65,7 @@ class RecordedCluster:
         self._listeners: list[Listener] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._reported: set[str] = set()
+        self._is_full = False
         self.answered = 0
         self.missing = 0
 
@@ -102,6 +105,13 @@ class RecordedCluster:
 
     # ------------------------------------------------------------ clients
     def _accept(self, client: socket.socket, listener: Listener) -> None:
+        if len(self._connections) >= _MOST_CONNECTIONS:
+            client.close()
+            if not self._is_full:
+                self._report(f"{_MOST_CONNECTIONS:,} connections are open: more are closed at once")
+            self._is_full = True
+            return
+        self._is_full = False
         node = None if listener.upstream is None else listener.upstream.node_id
         connection = asyncio.create_task(self._serve(client, node))
         self._connections.add(connection)
@@ -119,7 +129,7 @@ class RecordedCluster:
         except (AnswerError, CaptureError) as error:
             self._report(f"the connection of {name} was closed: {error}")
         except (asyncio.IncompleteReadError, OSError):
-            pass  # the client has ended it
+            pass  # the client has ended it, or sent or read nothing for long (TimeoutError)
         except Exception as error:
             self._faults.note(error, "answering a request")
         finally:
@@ -141,10 +151,11 @@ class RecordedCluster:
             return reached, self._brokers.advertise(broker)[1]
 
         while True:
-            size = int.from_bytes(await reader.readexactly(SIZE_BYTES), signed=True)
-            if not 0 <= size <= limit("frame_bytes"):
-                raise AnswerError("it did not send a Kafka request")
-            request = decode_request(await reader.readexactly(size))
+            async with asyncio.timeout(_IDLE_SECONDS):
+                size = int.from_bytes(await reader.readexactly(SIZE_BYTES), signed=True)
+                if not 0 <= size <= limit("frame_bytes"):
+                    raise AnswerError("it did not send a Kafka request")
+                request = decode_request(await reader.readexactly(size))
             answer = self._answer(request, client, node)
             if answer is None:
                 continue
@@ -154,7 +165,8 @@ class RecordedCluster:
             if treatment is not None and treatment.rewrite is not None:
                 answer = treatment.rewrite(answer, advertise).frame
             writer.write(answer)
-            await writer.drain()
+            async with asyncio.timeout(_IDLE_SECONDS):
+                await writer.drain()
 
     def _answer(self, request: Body, client: str, node: int | None) -> bytes | None:
         """Return the response to a request, None if it gets none.

@@ -77,6 +77,7 @@ def _connections(answer: list[dict[str, Any]]) -> Table:
             (Column("#", right=True), lambda each: str(each["connection"])),
             (Column("client", least=12), lambda each: each["client"]),
             (Column("client ID", least=10, rank=3), lambda each: each["client_id"] or ""),
+            *_cluster_column(answer),
             (Column("broker", least=12), lambda each: each["broker"]),
             (
                 Column("node", right=True, rank=4),
@@ -96,6 +97,14 @@ def _connections(answer: list[dict[str, Any]]) -> Table:
     )
 
 
+def _cluster_column(
+    answer: Sequence[Mapping[str, Any]],
+) -> list[tuple[Column, Callable[[Mapping[str, Any]], str]]]:
+    """Return the column with the names of clusters, if clusters have names."""
+    named = any(each.get("cluster") for each in answer)
+    return [(Column("cluster"), lambda each: each["cluster"] or "")] if named else []
+
+
 def _round_trips(tcp: dict[str, Any]) -> str:
     samples = [tcp.get(side) for side in ENDS]
     if not any(samples):
@@ -109,6 +118,7 @@ def brokers_table(answer: Sequence[Mapping[str, Any]]) -> Table:
         "brokers",
         answer,
         [
+            *_cluster_column(answer),
             (Column("role", rank=2), lambda each: each["role"]),
             (Column("broker", right=True), lambda each: str(each["node_id"])),
             (Column("advertised", least=12), lambda each: each["address"]),
@@ -194,7 +204,7 @@ def sentence_of(event: dict[str, Any]) -> str | None:
 
 
 def _broker(event: dict[str, Any]) -> str:
-    what = f"{event['role']} {event['node_id']}"
+    what = _named(event)
     if event["before"]:
         moved = f"{what} is now at {_address(event)}, not at {_address(event, 'before')}"
         return f"{moved}; clients find it at {event['at']}"
@@ -204,7 +214,13 @@ def _broker(event: dict[str, Any]) -> str:
 
 def _unreachable(event: dict[str, Any]) -> str:
     why = printable(str(event["why"]), _LONGEST_REASON)
-    return f"{event['role']} {event['node_id']} cannot be reached from here: {why}"
+    return f"{_named(event)} cannot be reached from here: {why}"
+
+
+def _named(event: dict[str, Any]) -> str:
+    """Return the name of a broker: ``broker 2``, ``broker 2 of east``."""
+    whose = f" of {event['cluster']}" if event.get("cluster") else ""
+    return f"{event.get('role', 'broker')} {event['node_id']}{whose}"
 
 
 def _address(event: dict[str, Any], name: str = "address") -> str:
@@ -213,11 +229,13 @@ def _address(event: dict[str, Any], name: str = "address") -> str:
 
 
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "listening": lambda event: f"listening on {_address(event)}",
+    "listening": lambda event: (
+        f"listening on {_address(event)}{f' for {name}' if (name := event.get('cluster')) else ''}"
+    ),
     "broker": _broker,
     "unreachable": _unreachable,
     "escaped": lambda event: (
-        f"the address of broker {event['node_id']}, {_address(event)}, went to {event['client']} in a response to "
+        f"the address of {_named(event)}, {_address(event)}, went to {event['client']} in a response to "
         f"{event['api']}: connections there go past kproxy"
     ),
     "dropped": lambda event: (

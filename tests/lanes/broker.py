@@ -130,8 +130,10 @@ class Node:
         heap: str = "400m",
         jvm: Sequence[str] = (),
         host: str = "127.0.0.1",
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         self.version = version
+        self._cluster_id = cluster_id
         self.host = host
         self._folder = folder
         self._configuration = dict(configuration) | {"log.dirs": str(folder / "data")}
@@ -145,7 +147,7 @@ class Node:
         :param options: for the storage tool
         """
         self.write()
-        storage = ("format", "-t", CLUSTER_ID, *options, "-c", self._properties)
+        storage = ("format", "-t", self._cluster_id, *options, "-c", self._properties)
         run(java("kafka.tools.StorageTool", *storage, version=self.version))
 
     def write(self) -> None:
@@ -238,11 +240,14 @@ class Broker(Node):
         properties: Mapping[str, str] | None = None,
         jvm: Sequence[str] = (),
         host: str = "127.0.0.1",
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         *ports, self._controller = free_ports(len(listeners) + 1)
         self.ports = dict(zip(listeners, ports, strict=True))
         configuration = self._configure(listeners, host) | dict(properties or {})
-        super().__init__(folder, configuration, ports, version=version, jvm=jvm, host=host)
+        super().__init__(
+            folder, configuration, ports, version=version, jvm=jvm, host=host, cluster_id=cluster_id
+        )
 
     def _configure(self, listeners: Mapping[str, str], host: str) -> dict[str, str]:
         bound = ",".join(f"{name}://{host}:{port}" for name, port in self.ports.items())

@@ -12,6 +12,7 @@ it should be, 2 if a kind of client could not run here.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from captures.exchanges import ExchangeReader, open_capture
 from dissectors.api_keys import ApiKey
 from kproxy.proxy.control import CommandError
 from kproxy.proxy.rules.outages import MANNERS
-from tests.lanes.broker import CONSUMER, PRODUCER, Broker, java
+from tests.lanes.broker import CLUSTER_ID, CONSUMER, PRODUCER, Broker, java
 from tests.lanes.cluster import NODES, Cluster
 from tests.lanes.confined import ConnectionCounter, enter
 from tests.lanes.crowd import at_once, one_by_one
@@ -49,6 +50,8 @@ _JAVA = "java"
 _MIB = 1 << 20
 _SESSION_S = 4
 _SESSIONS = 3
+_OLDER = "3.9.1"
+_OTHER_CLUSTER_ID = "AkU3OEVBNTcwNTJENDM2QA"
 _LOGIN = "org.apache.kafka.common.security"
 _JAAS = {
     "PLAIN": f"{_LOGIN}.plain.PlainLoginModule required",
@@ -343,6 +346,70 @@ class Lane:
         if recorded & {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} or ApiKey.PRODUCE not in recorded:
             raise Wrong(f"recorded APIs {sorted(recorded)}")
 
+    # -- several clusters --------------------------------------------------------------------------------------
+    def clusters(self, commands: dict[str, Command]) -> None:
+        """Clients of two clusters of different releases, behind one proxy, use the same topic and group: nothing is
+        mixed, not in the recording either. While the broker of one cluster is down, those of the other go on."""
+        plain, ids = {"PLAINTEXT": "PLAINTEXT"}, {"east": CLUSTER_ID, "west": _OTHER_CLUSTER_ID}
+        with (
+            Broker(self._work / "east", plain) as east,
+            Broker(self._work / "west", plain, version=_OLDER, cluster_id=ids["west"]) as west,
+        ):
+            kproxy = Kproxy(f"east={east.address('PLAINTEXT')}", self._work / "two", awaited=1)
+            second = ["-b", f"west={west.address('PLAINTEXT')}", "-b", "south=localhost:1"]
+            kproxy.start([*second, "-q", "-w", str(kproxy.capture)])
+            addresses = {
+                name: each["listen"] for name, each in kproxy.ask("status")["clusters"].items() if name in ids
+            }
+            try:
+                for name in (each for each in commands if CLIENTS[each].endures):
+                    with self._part(f"{name}: in two clusters"):
+                        self._in_both(kproxy, addresses, name, commands[name])
+                kproxy.stop()
+            finally:
+                kproxy.kill()
+        with self._part("what was recorded is not mixed"):
+            capture = open_capture(str(kproxy.capture))
+            capture.read()
+            reader = ExchangeReader(capture)
+            recorded = {(each.upstream.cluster, each.broker.rpartition(":")[2]) for each in reader}
+            if recorded != {("east", str(east.ports["PLAINTEXT"])), ("west", str(west.ports["PLAINTEXT"]))}:
+                raise Wrong(f"recorded {recorded}")
+            told = run([sys.executable, "-m", "kproxy", "groups", "--json", kproxy.capture])
+            found = [json.loads(line) for line in told.splitlines()]
+            groups = {(each["group"], each["cluster_id"]) for each in found}
+            names = {group for group, _ in groups}
+            if not names or groups != {(group, cluster) for group in names for cluster in ids.values()}:
+                raise Wrong(f"groups {groups}")
+
+    def _in_both(self, kproxy: Kproxy, addresses: dict[str, str], name: str, command: Command) -> None:
+        """Have a client produce and consume in each cluster.
+
+        :raises Wrong: if one stands still with the other's broker, or misses records
+        """
+        clients: dict[str, Endurer] = {}
+        try:
+            for cluster, address in addresses.items():
+                folder = self._work / f"two-{name}-{cluster}"
+                folder.mkdir()
+                clients[cluster] = (
+                    JavaEndurer(f"{name} of {cluster}", address, f"two-{name}", folder)
+                    if name == _JAVA
+                    else ProgramEndurer(f"{name} of {cluster}", command, address, f"two-{name}", folder)
+                )
+            wait_for_progress(list(clients.values()))
+            rule = kproxy.ask("add_rule", control=True, rule="broker west/1 down silent, for=1m")["number"]
+            wait_for_progress([clients["east"]])
+            kproxy.ask("remove_rule", control=True, number=rule)
+            wait_for_progress(list(clients.values()))
+            for client in clients.values():
+                missed = client.finish()
+                if missed:
+                    raise Wrong(f"{client.name}: {len(missed)} records missed")
+        finally:
+            for client in clients.values():
+                client.kill()
+
     # -- crowds ------------------------------------------------------------------------------------------------
     def crowd(self, _: dict[str, Command]) -> None:
         """1,000 connections at once, over all brokers; all of them are answered."""
@@ -452,6 +519,7 @@ PARTS = {
     "crowd": Lane.crowd,
     "churn": Lane.churn,
     "authentication": Lane.authentication,
+    "clusters": Lane.clusters,
 }
 
 

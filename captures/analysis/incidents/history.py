@@ -166,8 +166,10 @@ class ClusterHistories:
 
     def result(self, *, now: int | None = None, pending: Iterable[Exchange] = ()) -> list[GroupTimeline]:
         timelines: list[GroupTimeline] = []
+        waiting = list(pending)
         for part, histories in self.of.items():
-            of_part = histories.result(now=now, pending=pending)
+            theirs = [each for each in waiting if self._clusters.part_of(each.connection) == part]
+            of_part = histories.result(now=now, pending=theirs)
             rebalances = (rebalance for timeline in of_part for rebalance in timeline.rebalances)
             every: Iterable[GroupTimeline | Rebalance | Incident]
             every = chain(of_part, rebalances, histories.incidents)

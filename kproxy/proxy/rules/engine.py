@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from time import time_ns
@@ -128,8 +129,9 @@ class Rules:
     :param chance: decides on probabilities, delays and corrupted bytes
     :param changed: called when rules were added, have ended or were removed
     :param notify: called with sentences for the user
+    :param clusters: names of the clusters behind the proxy
     :ivar scripts: their processes
-    :ivar outages: rules in force that take brokers down, by node ID
+    :ivar outages: rules in force that take brokers down, by cluster and node ID
     """
 
     def __init__(
@@ -139,8 +141,10 @@ class Rules:
         chance: Random | None = None,
         changed: Callable[[], None] = lambda: None,
         notify: Callable[[str], None] = lambda _: None,
+        clusters: Sequence[str] = ("",),
     ) -> None:
         self._names = names
+        self._clusters = clusters
         self._notify = notify
         self._clock = clock
         self._chance = chance or Random()  # noqa: S311  not for cryptography
@@ -153,7 +157,7 @@ class Rules:
         self._numbers = 0
         self.active = False
         self.scripts = Scripts()
-        self.outages: dict[int, OutageRule] = {}
+        self.outages: dict[tuple[str, int], OutageRule] = {}
 
     # ------------------------------------------------------------ changing them
     def add(self, text: str, *, force: bool = False) -> int:
@@ -174,7 +178,7 @@ class Rules:
 
         :raises ValueError: as :meth:`add` does
         """
-        Rules(self._names, self._clock).add(text, force=force)
+        Rules(self._names, self._clock, clusters=self._clusters).add(text, force=force)
 
     def _new_rule(self, text: str, *, force: bool) -> ActiveRule:
         from kproxy.proxy.rules.matcher import Matcher, matches_everything
@@ -183,6 +187,8 @@ class Rules:
         rule = parse_rule(text)
         if not force and rule.duration == FOREVER:
             raise ForceNeededError(f"this rule never ends: {rule.text} (say for how long, or force it)")
+        if isinstance(rule, Outage):
+            rule = self._in_cluster(rule)
         self._refuse_second(rule)
         if isinstance(rule, Outage):
             self._numbers += 1
@@ -202,6 +208,16 @@ class Rules:
         self._numbers += 1
         return FrameRule(self._numbers, rule, matcher, self._clock())
 
+    def _in_cluster(self, rule: Outage) -> Outage:
+        """Return a rule with the name of the broker's cluster, which may be left out if there is only one."""
+        known = self._clusters
+        if rule.cluster not in known and (rule.cluster or len(known) > 1):
+            example = f"broker {known[0]}/{rule.node_id} down"
+            said = f"there is no cluster {rule.cluster!r}" if rule.cluster else "there are several clusters"
+            named = f", say which: {', '.join(known)}, as in {example}" if any(known) else ""
+            raise ValueError(f"{said}{named}: {rule.text}")
+        return rule if rule.cluster else replace(rule, cluster=known[0])
+
     def _refuse_second(self, rule: Rule | Outage) -> None:
         for other in self._rules:
             if other.ended:
@@ -211,11 +227,9 @@ class Rules:
             if (
                 isinstance(rule, Outage)
                 and isinstance(other, OutageRule)
-                and rule.node_id == other.rule.node_id
+                and rule.broker == other.rule.broker
             ):
-                raise ValueError(
-                    f"broker {rule.node_id} is down already, by rule {other.number}: {other.rule.text}"
-                )
+                raise ValueError(f"{rule.broker} is down already, by rule {other.number}: {other.rule.text}")
 
     def remove(self, which: int | str) -> None:
         """Remove a rule.
@@ -289,7 +303,9 @@ class Rules:
         for rule in ended[:-MOST_ENDED]:
             self._rules.remove(rule)
         unended = [rule for rule in self._rules if not rule.ended]
-        self.outages = {rule.rule.node_id: rule for rule in unended if isinstance(rule, OutageRule)}
+        self.outages = {
+            (rule.rule.cluster, rule.rule.node_id): rule for rule in unended if isinstance(rule, OutageRule)
+        }
         live = [rule for rule in unended if isinstance(rule, FrameRule)]
         for side in self._live:
             self._live[side] = [rule for rule in live if rule.matcher.side == side]

@@ -5,7 +5,7 @@ A frame that matches a hold filter waits first; the rules decide about it when i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from time import time_ns
 
@@ -21,7 +21,8 @@ class Inspection:
 
     :param held: called with the number of held frames when it changes
     :param notify: called with sentences for the user
-    :param outages: called with the rules that take brokers down, by node ID, when rules have changed
+    :param outages: called with the rules that take brokers down when rules have changed, by cluster and node ID
+    :param clusters: names of the clusters behind the proxy
     :ivar active: whether there are rules or hold filters; if not, no frames need be inspected
     :ivar names: of topic IDs; fed with Metadata responses even while inactive, because that costs little
     """
@@ -34,13 +35,14 @@ class Inspection:
         request_timeout: int = REQUEST_TIMEOUT,
         held: Callable[[int], None] = lambda _: None,
         notify: Callable[[str], None] = lambda _: None,
-        outages: Callable[[Mapping[int, OutageRule]], None] = lambda _: None,
+        outages: Callable[[Mapping[tuple[str, int], OutageRule]], None] = lambda _: None,
+        clusters: Sequence[str] = ("",),
     ) -> None:
         self._outages = outages
         self.active = False
         self.names = TopicNames()
         self._needs_names = False
-        self.rules = Rules(self.names, clock, chance, self._update, notify)
+        self.rules = Rules(self.names, clock, chance, self._update, notify, clusters)
         self.holds = Holds(
             self.names,
             self.rules.decide,

@@ -41,6 +41,7 @@ class Outage:
     :ivar text: as written
     :ivar duration: ns
     :ivar name: identifies the rule for removal; empty if it has none
+    :ivar cluster: name of the broker's cluster; empty for the only one
     """
 
     text: str = field(compare=False)
@@ -50,3 +51,9 @@ class Outage:
     name: str = ""
     probability: float = 1.0
     count: None = None
+    cluster: str = ""
+
+    @property
+    def broker(self) -> str:
+        """The broker as rules name it: ``broker 2``, ``broker east/2``."""
+        return f"broker {f'{self.cluster}/' if self.cluster else ''}{self.node_id}"

@@ -3,7 +3,7 @@
 ::
 
     rule = [("request" | "response") ":"] filter "=>" action { "," option }
-         | "broker" node ID "down" [manner] { "," option }
+         | "broker" [cluster "/"] node ID "down" [manner] { "," option }
 
 The filter is one of kproxy's filter language, the actions are :data:`~kproxy.proxy.rules.actions.ACTIONS`, the options
 :data:`OPTIONS`. The arrow of a rule is the last one before the name of an action.
@@ -93,7 +93,7 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 
 ARROW = "=>"
 PREFIX = re.compile(r"\s*(request|response)\s*:")
-_OUTAGE = re.compile(r"\s*broker\s+(\d+)\s+down\b")
+_OUTAGE = re.compile(r"\s*broker\s+(?:([^\s/]+)/)?(\d+)\s+down\b")
 _MOST_NODE_ID = (1 << 31) - 1
 _WORD = re.compile(r"[A-Za-z]+")
 _EXAMPLE = "such as: api == Fetch => delay 200ms"
@@ -200,8 +200,8 @@ def parse_rule(text: str) -> Rule | Outage:
 
 def _outage(text: str, found: re.Match[str]) -> Outage:
     first, *others = Argument(text, text).split()
-    if int(found[1]) > _MOST_NODE_ID:
-        raise Argument(text, found[1], found.start(1)).error("this is not a valid node ID")
+    if int(found[2]) > _MOST_NODE_ID:
+        raise Argument(text, found[2], found.start(2)).error("this is not a valid node ID")
     manner = first.part(found.end() - first.position)
     if manner.text and manner.text not in MANNERS:
         hint = did_you_mean(manner.text, MANNERS) or f"there are {', '.join(MANNERS)}"
@@ -211,7 +211,8 @@ def _outage(text: str, found: re.Match[str]) -> Outage:
             raise option.error("a broker is down, or it is not", "it takes for= and name=")
     given = _options(others)
     duration, name = int(given.get("for", DEFAULT_DURATION)), str(given.get("name", ""))
-    return Outage(text.strip(), int(found[1]), DownAction(manner.text or REFUSED), duration, name)
+    action, cluster = DownAction(manner.text or REFUSED), found[1] or ""
+    return Outage(text.strip(), int(found[2]), action, duration, name, cluster=cluster)
 
 
 def arrow_in(text: str) -> int:

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from kproxy.proxy.modes import MODES
-from kproxy.proxy.settings import ClientTls, Settings
+from kproxy.proxy.modes import MODES, Mode
+from kproxy.proxy.settings import ClientTls, ClusterSettings, Settings
 from kproxy.proxy.tls.certificates import names_of, pem_blocks
 from kproxy.proxy.tls.security import Identity, Security
 
 
 def what_differs(settings: Settings) -> list[str]:
     """Return what brokers and clients will see differently with `settings`, a sentence or two for each effect."""
-    mode, security, tls = MODES[settings.mode], settings.security, settings.client_tls
-    listen = settings.listen[0]
-    advertised = settings.sni or settings.advertised or listen
     differences: list[str] = []
     if not settings.keep_client_address:
         differences.append(
             "brokers see kproxy's address in place of the clients': ACLs by host, max.connections.per.ip and "
             "connection rate quotas by IP take all clients for one"
         )
-    differences += _certificates(security, tls)
+    clusters: dict[str, list[str]] = {}
+    for cluster in settings.clusters:
+        for sentence in _of_cluster(cluster, MODES[settings.mode]):
+            clusters.setdefault(sentence, []).append(cluster.name)
+    for sentence, names in clusters.items():
+        whose = f"{', '.join(names)}: " if len(names) < len(settings.clusters) else ""
+        differences.append(f"{whose}{sentence}")
+    return differences
+
+
+def _of_cluster(settings: ClusterSettings, mode: type[Mode]) -> list[str]:
+    security, tls = settings.security, settings.client_tls
+    listen = settings.listen[0]
+    advertised = settings.sni or settings.advertised or listen
+    differences = _certificates(security, tls)
     if settings.authenticate and security.sasl is not None:
         name = f" as {security.sasl.username}" if security.sasl.username else ""
         differences.append(

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from kproxy.proxy.sasl import MECHANISMS, OAUTHBEARER
 from kproxy.proxy.tls.jaas import JaasError, LoginModule, parse_jaas
-from kproxy.proxy.tls.security import Identity, Sasl, Security, Tls
+from kproxy.proxy.tls.security import Identity, Sasl, Security, Tls, TokenEndpoint
 from kproxy.proxy.tls.stores import (
     pem_identity,
     stored_identity,
@@ -49,6 +49,10 @@ _USED = frozenset(
         "sasl.mechanism",
         "sasl.jaas.config",
         "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.header.urlencode",
     )
 )
 
@@ -264,7 +268,8 @@ def _login_module(properties: Mapping[str, str]) -> LoginModule | None:
 
 
 def _bearer(properties: Mapping[str, str], warnings: list[str]) -> Sasl:
-    """Return where tokens come from: a file, or claims of unsecured tokens among the options of the login module.
+    """Return where tokens come from: a file, an authorization server, or claims of unsecured tokens among the options
+    of the login module.
 
     Source: ``OAuthBearerUnsecuredLoginCallbackHandler.java``; the first character of a list separates its elements.
     """
@@ -272,7 +277,9 @@ def _bearer(properties: Mapping[str, str], warnings: list[str]) -> Sasl:
     if url.scheme == "file":
         return Sasl(OAUTHBEARER, token_file=unquote(url.path))
     module = _login_module(properties)
-    options = module.options if module is not None and not url.scheme else {}
+    options = module.options if module is not None else {}
+    if url.scheme in ("http", "https"):
+        return Sasl(OAUTHBEARER, token_endpoint=_token_endpoint(url.geturl(), properties, options))
     claims: dict[str, str | float | list[str]] = {}
     for option, value in options.items():
         kind, _, name = option.removeprefix("unsecuredLogin").partition("Claim_")
@@ -286,10 +293,32 @@ def _bearer(properties: Mapping[str, str], warnings: list[str]) -> Sasl:
         seconds = int(options.get("unsecuredLoginLifetimeSeconds", "3600"))
         return Sasl(OAUTHBEARER, claims=claims, token_seconds=seconds)
     warnings.append(
-        "kproxy has no token for OAUTHBEARER, it reads one from a file that sasl.oauthbearer.token.endpoint.url names "
-        "(file:///...): clients pass through, but kproxy cannot ask the brokers itself"
+        "kproxy has no token for OAUTHBEARER, it gets one from the file or the server that "
+        "sasl.oauthbearer.token.endpoint.url names (file:///..., https://...): clients pass through, but kproxy cannot "
+        "ask the brokers itself"
     )
     return Sasl(OAUTHBEARER)
+
+
+def _token_endpoint(url: str, properties: Mapping[str, str], options: Mapping[str, str]) -> TokenEndpoint:
+    """Return an authorization server with the credentials for it.
+
+    They are client properties since 4.1 (KIP-1139), before that options of the login module (KIP-768), as are those of
+    TLS to the server.
+
+    :raises ValueError: if there are none
+    """
+    before = "sasl.oauthbearer.client.credentials."
+    client_id = properties.get(f"{before}client.id", options.get("clientId"))
+    secret = properties.get(f"{before}client.secret", options.get("clientSecret"))
+    if client_id is None or secret is None:
+        raise ValueError(
+            f"sasl.oauthbearer.token.endpoint.url={url} needs clientId and clientSecret in sasl.jaas.config, or "
+            f"{before}client.id and {before}client.secret"
+        )
+    scope = properties.get("sasl.oauthbearer.scope", options.get("scope", ""))
+    encoded = properties.get("sasl.oauthbearer.header.urlencode", "false").strip().lower() == "true"
+    return TokenEndpoint(url, client_id, secret, scope, urlencode=encoded, authorities=_authorities(options))
 
 
 def _listed(properties: Mapping[str, str], name: str) -> list[str]:

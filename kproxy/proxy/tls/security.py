@@ -42,6 +42,26 @@ class Tls(msgspec.Struct, frozen=True, omit_defaults=True):
     ciphers: str = ""
 
 
+class TokenEndpoint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where tokens for OAUTHBEARER are requested, and with which credentials.
+
+    :ivar url: ``http://`` or ``https://``
+    :ivar scope: of the token, empty for the server's choice
+    :ivar urlencode: whether ID and secret are encoded (``sasl.oauthbearer.header.urlencode``)
+    :ivar authorities: PEM of the certificates trusted for the server, None for those of the system
+    """
+
+    url: str
+    client_id: str
+    client_secret: str
+    scope: str = ""
+    urlencode: bool = False
+    authorities: str | None = None
+
+    def __repr__(self) -> str:
+        return f"TokenEndpoint(url={self.url!r}, client_id={self.client_id!r}, client_secret=...)"
+
+
 class Sasl(msgspec.Struct, frozen=True, omit_defaults=True):
     """How kproxy authenticates at brokers.
 
@@ -50,6 +70,7 @@ class Sasl(msgspec.Struct, frozen=True, omit_defaults=True):
     :ivar token_file: for OAUTHBEARER: path of a file with a token, read for each authentication; empty for none
     :ivar claims: for OAUTHBEARER: claims of unsecured tokens, which brokers accept for tests; None for none
     :ivar token_seconds: how long these tokens are valid
+    :ivar token_endpoint: for OAUTHBEARER: where tokens are requested; None for nowhere
     """
 
     mechanism: str
@@ -58,6 +79,7 @@ class Sasl(msgspec.Struct, frozen=True, omit_defaults=True):
     token_file: str = ""
     claims: dict[str, str | float | list[str]] | None = None
     token_seconds: int = 3600
+    token_endpoint: TokenEndpoint | None = None
 
     def __repr__(self) -> str:
         return f"Sasl(mechanism={self.mechanism!r}, username={self.username!r}, password=...)"

@@ -53,8 +53,6 @@ class BrokersDialog(Dialog[None]):
                 ]
             )
             yield table
-            reasons = [
-                f"{row.cells[0]} {row.cells[1]}: {why}" for row in self._table.rows for why in row.below
-            ]
+            reasons = [f"{' '.join(row.cells[:-4])}: {why}" for row in self._table.rows for why in row.below]
             if reasons:
                 yield Static(Content("\n").join(map(plain, reasons)))

@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from captures.analysis.clusters import beside
 from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import TAKEN as OF_STATS
 from captures.analysis.group_stats import GroupRow, GroupStats
@@ -147,15 +148,17 @@ class Groups(PacedView["GroupFold"]):
 
     def rows(self, fold: GroupFold, access: Access) -> Sequence[Row]:
         timelines = self.result(fold, access)
-        return [self._row(group, timelines.get(group.group), access) for group in fold.stats.result()]
+        found = [(cluster, group) for cluster, part in fold.clusters.items() for group in part.stats.result()]
+        found.sort(key=lambda each: (-each[1].exchanges, each[1].group))
+        return [self._row(*each, timelines.get((each[0], each[1].group)), access) for each in found]
 
-    def _row(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
+    def _row(self, cluster: str, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
         # without any member seen, requests of others about the group are the only source
         shown = group if timeline is None else timeline
         generation = -1 if timeline is None else timeline.generation
         cells: tuple[AnyCell, ...] = (
-            group.group,
+            beside(group.group, cluster),
             str(shown.kind),
             words.join(shown.protocol_type if shown.protocol_type != "consumer" else "", shown.protocol),
             shown.state,
@@ -168,22 +171,26 @@ class Groups(PacedView["GroupFold"]):
             Cell(errors, Role.ERROR),
             moment(group.last, self.session.zone),
         )
-        return Row(group.group, cells, leads_to=of_group(group.group))
+        return Row((cluster, group.group), cells, leads_to=of_group(group.group, cluster))
 
     def detail(self, fold: GroupFold, access: Access, key: Hashable) -> GroupDetail | None:
-        group = fold.stats.group(str(key))
+        assert isinstance(key, tuple)
+        cluster, name = key
+        group = fold.clusters[cluster].stats.group(name) if cluster in fold.clusters else None
         if group is None:
             return None
-        timeline = self.result(fold, access).get(group.group)
+        timeline = self.result(fold, access).get((cluster, name))
         rebalances = [] if timeline is None else timeline.rebalances
         leader = next((each.leader for each in reversed(rebalances) if each.leader), "")
         members = [] if timeline is None else timeline.members
         tables = (
             [self._story(*each) for each in enumerate(rebalances)],
             # the latest members are the most interesting
-            [self._member(group, member, leader, access) for member in reversed(members)],
+            [self._member(cluster, group, member, leader, access) for member in reversed(members)],
         )
-        return GroupDetail(f"group {group.group}", self._facts(group, timeline, access), tables, timeline)
+        return GroupDetail(
+            f"group {beside(name, cluster)}", self._facts(group, timeline, access), tables, timeline
+        )
 
     def _facts(self, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Content:
         shown = group if timeline is None else timeline
@@ -217,7 +224,7 @@ class Groups(PacedView["GroupFold"]):
         )
         return Row(index, cells, leads_to=number)
 
-    def _member(self, group: GroupRow, member: GroupMember, leader: str, access: Access) -> Row:
+    def _member(self, cluster: str, group: GroupRow, member: GroupMember, leader: str, access: Access) -> Row:
         zone, notes = self.session.zone, []
         if member.member == leader:
             notes.append("leader")
@@ -235,7 +242,7 @@ class Groups(PacedView["GroupFold"]):
             moment(member.last, zone),
             Cell(words.listed(notes), Role.MUTED if member.left is not None else Role.PLAIN),
         )
-        wanted = f"member == {quoted(member.member)} and {of_group(group.group)}"
+        wanted = f"member == {quoted(member.member)} and {of_group(group.group, cluster)}"
         return Row(member.member, cells, leads_to=wanted)
 
     # ------------------------------------------------------------ details of the selected group
@@ -310,32 +317,73 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
     return access.capture.names.shown(seen[-1].broker) if seen else ""
 
 
-class GroupFold(PacedFold[Mapping[str, GroupTimeline]]):
-    """Collects messages of group members, and makes timelines of them, by group.
+class _Cluster:
+    """The groups of one cluster.
 
+    :param name: as kproxy's proxy has recorded it; empty if it has none
     :ivar stats: requests per group
+    """
+
+    def __init__(self, name: str, access: Access) -> None:
+        self._name = name
+        self._capture = access.capture
+        self.stats = GroupStats()
+        has_broker = self._has_broker if name else None
+        self.histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture, has_broker)
+
+    def _has_broker(self, address: str) -> bool:
+        upstreams = self._capture.samples.upstreams.items()
+        theirs = (connection for connection, upstream in upstreams if upstream.cluster == self._name)
+        return any(self._capture.endpoints(connection)[1] == address for connection in theirs)
+
+
+class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):
+    """Collects messages of group members, and makes timelines of them, by cluster and group.
+
+    :ivar clusters: by the name that kproxy's proxy has recorded; empty if there is none
     """
 
     TAKEN = (*OF_STATS, *OF_HISTORIES)
 
     def __init__(self, access: Access) -> None:
         super().__init__({})
-        self.stats = GroupStats()
-        self._histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture)
+        self.clusters: dict[str, _Cluster] = {}
+        self._access = access
 
     def add(self, exchange: Exchange) -> None:
         super().add(exchange)
-        self.stats.add(exchange)
-        self._histories.add(exchange)
+        cluster = self._cluster(exchange.upstream.cluster)
+        cluster.stats.add(exchange)
+        cluster.histories.add(exchange)
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
-        self.stats.add_columns(columns, access.plain, indexes)
-        for exchange in add_all(self._histories, access.plain, columns, indexes):
-            yield exchange.number - access.plain.first
+        reader = access.plain
+        names = {each.cluster for each in access.capture.samples.upstreams.values()}
+        if len(names) > 1:
+            for exchange in reader.several(indexes.tolist()):
+                self.add(exchange)
+                yield exchange.number - reader.first
+            return
+        cluster = self._cluster(next(iter(names), ""))
+        cluster.stats.add_columns(columns, reader, indexes)
+        for exchange in add_all(cluster.histories, reader, columns, indexes):
+            yield exchange.number - reader.first
 
-    def compute(self, now: int, pending: Iterable[Exchange], *, live: bool) -> Mapping[str, GroupTimeline]:
-        found = self._histories.result(now=now, pending=pending, live=live)
-        return {timeline.group: timeline for timeline in found}
+    def compute(
+        self, now: int, pending: Iterable[Exchange], *, live: bool
+    ) -> Mapping[tuple[str, str], GroupTimeline]:
+        waiting = list(pending)
+        found = {}
+        for name, cluster in self.clusters.items():
+            theirs = [each for each in waiting if each.upstream.cluster == name]
+            for timeline in cluster.histories.result(now=now, pending=theirs, live=live):
+                found[name, timeline.group] = timeline
+        return found
+
+    def _cluster(self, name: str) -> _Cluster:
+        if name not in self.clusters:
+            self.clusters[name] = _Cluster(name, self._access)
+        return self.clusters[name]
 
 
 _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING, Tone.TROUBLE: Role.ERROR}

@@ -15,11 +15,14 @@ import zstandard
 from click.testing import CliRunner
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from captures.analysis.clusters import UNKNOWN, Clusters, beside
+from captures.analysis.clusters import UNKNOWN, Clusters, RecordedClusters, beside
+from captures.analysis.incidents.history import ClusterHistories
 from captures.exchanges import ExchangeReader
 from captures.export import otlp
+from captures.interventions import UpstreamBroker
 from captures.tables.options import TablesOptions
 from captures.tables.single import write_tables
+from dissectors.session_context import SessionContext
 from kproxy.cli import main
 from tests.captures.export.files import opened
 
@@ -99,6 +102,44 @@ def test_a_broker_of_several_clusters(both: tuple[Path, Path, Path]) -> None:
     found = {each: clusters.part_of(each) for each in range(len(capture.connections))}
     assert (found.pop(first), found.pop(second)) == ("A", "B")
     assert {*found.values()} == {UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("ids", "parts"),
+    [
+        ({}, ("east", "west")),
+        ({0: "A", 1: "A"}, ("east", "west")),
+        ({0: "A"}, ("A", "west")),
+        ({0: "A", 1: "B"}, ("A", "B")),
+    ],
+)
+def test_names_that_the_proxy_recorded_stand_in_for_ids(
+    both: tuple[Path, Path, Path], ids: dict[int, str], parts: tuple[str, ...]
+) -> None:
+    capture = opened(both[0])
+    capture.samples.upstreams = {0: UpstreamBroker(cluster="east"), 1: UpstreamBroker(cluster="west")}
+    clusters = Clusters(capture, SessionContext().facts._replace(clusters=ids))
+    assert (clusters.part_of(0), clusters.part_of(1)) == parts
+
+
+def test_groups_of_a_growing_recording_are_apart_by_the_names_of_their_clusters(
+    both: tuple[Path, Path, Path],
+) -> None:
+    capture = opened(both[2])
+    brokers = {capture.endpoints(each)[1]: "" for each in range(len(capture.connections))}
+    brokers = dict(zip(brokers, ("east", "west"), strict=True))
+    for connection in range(len(capture.connections)):
+        cluster = brokers[capture.endpoints(connection)[1]]
+        capture.samples.upstreams[connection] = UpstreamBroker(cluster=cluster)
+    reader = ExchangeReader(capture, annotate=False)
+    clusters = RecordedClusters(capture, ("east", "west"))
+    assert all(clusters.has(cluster, broker) for broker, cluster in brokers.items())
+    assert RecordedClusters(capture, ("east",)).part_of(0) == ""
+    histories = ClusterHistories(reader.knowledge.topic_name, capture, clusters)
+    for exchange in reader:
+        histories.add(exchange)
+    found = Counter((each.group, each.cluster) for each in histories.result())
+    assert found == {("grp-roundrobin", "east"): 1, ("grp-roundrobin", "west"): 1}
 
 
 @pytest.mark.parametrize("command", ["groups", "incidents"])

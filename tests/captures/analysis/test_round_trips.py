@@ -84,7 +84,7 @@ def test_what_the_kernel_told_a_proxy(tmp_path: Path) -> None:
     capture = read(tmp_path, conversation)
     told = [("client", 9), ("broker", 700), ("broker", 0), ("broker", 300), ("broker", 500)]
     samples = [Sample(1, 0, TcpSample(side=side, rtt_us=rtt)) for side, rtt in told]  # type: ignore[arg-type]
-    capture.samples.restore(samples)
+    capture.samples.restore(samples, {})
     trips = RoundTrips(capture)
     trips.look_at_acknowledgments(np.array([0]).tolist())
     assert trips.of(0) == 500_000
@@ -96,5 +96,5 @@ def test_samples_that_took_the_place_of_as_many_others_count(tmp_path: Path) -> 
     capture = read(tmp_path, conversation)
     trips = RoundTrips(capture)
     for rtt in (400, 900):
-        capture.samples.restore([Sample(rtt, 0, TcpSample(side="broker", rtt_us=rtt))])
+        capture.samples.restore([Sample(rtt, 0, TcpSample(side="broker", rtt_us=rtt))], {})
         assert trips.of(0) == rtt * 1000

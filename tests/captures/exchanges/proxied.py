@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from captures.export.pcapng_writer import Packet, PcapngWriter
-from captures.interventions import Change, Intervention, TcpSample, as_comment
+from captures.interventions import (
+    Change,
+    CommentContent,
+    Intervention,
+    TcpSample,
+    UpstreamBroker,
+    as_comment,
+)
 from dissectors.apis import api
 from dissectors.headers import RequestHeader, ResponseHeader
 from tests.captures.packets.kit import Conversation
@@ -57,18 +64,18 @@ class Recording:
     def __post_init__(self) -> None:
         self.made.handshake()
 
-    def data(self, side: int, payload: bytes, *told: Intervention | TcpSample | str) -> None:
+    def data(self, side: int, payload: bytes, *told: CommentContent | str) -> None:
         """Bytes of a side (0 client), with a comment."""
         self.made.send(self.sent[side], payload, ack=self.sent[1 - side], from_client=not side)
         self.sent[side] += len(payload)
         self._comment(told)
 
-    def note(self, side: int, *told: Intervention | TcpSample | str) -> None:
+    def note(self, side: int, *told: CommentContent | str) -> None:
         """A packet without payload, with a comment."""
         self.made.acknowledge(self.sent[1 - side], from_client=not side, position=self.sent[side])
         self._comment(told)
 
-    def _comment(self, told: tuple[Intervention | TcpSample | str, ...]) -> None:
+    def _comment(self, told: tuple[CommentContent | str, ...]) -> None:
         lines = [each if isinstance(each, str) else as_comment(each) for each in told]
         if lines:
             self.comments[len(self.made.records) - 1] = "\n".join(lines)
@@ -92,12 +99,14 @@ REWRITTEN = Intervention(
 )
 DELAYED = Intervention(rule="api == Metadata => delay 200ms", action="delayed by 200 ms")
 HELD = Intervention(held_ns=2_500_000_000, released_by="user")
+UPSTREAM = UpstreamBroker(cluster="east", node_id=2)
 SAMPLE = TcpSample(side="broker", rtt_us=210, rtt_var_us=30, unacked=2, snd_wnd=65536, state="established")
 
 
 def rewritten(path: Path) -> Path:
     """Three exchanges: the first changed on its way back, the second delayed and held, the third left alone."""
     recording = Recording()
+    recording.note(1, UPSTREAM)
     recording.note(1, SAMPLE)
     for number, told in enumerate([((), (REWRITTEN,)), ((DELAYED,), (HELD, "[marked] look")), ((), ())], 1):
         asked, answered = metadata(number)

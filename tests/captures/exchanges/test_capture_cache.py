@@ -130,6 +130,7 @@ def test_notes_of_packets_and_what_the_proxy_did_are_kept(tmp_path: Path, folder
     assert shown(first) == shown(second)
     assert first.notes.by_frame()
     assert len(second.samples) == 2
+    assert first.samples.upstreams == second.samples.upstreams != {}
 
 
 def test_numbers_that_cannot_be_kept_cost_nothing(tmp_path: Path, folder: Path) -> None:

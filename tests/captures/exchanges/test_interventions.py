@@ -26,6 +26,7 @@ from tests.captures.exchanges.proxied import (
     HELD,
     REWRITTEN,
     SAMPLE,
+    UPSTREAM,
     Recording,
     metadata,
     request,
@@ -251,6 +252,26 @@ def test_samples_belong_to_connections(tmp_path: Path) -> None:
     assert first.time < last.time == capture.latest
     assert capture.samples.of(0) == [first, last]
     assert capture.samples.of(1) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("broker.id == 2 and cluster == east", 3),
+        ("broker.id in {0..1} or cluster == west", 0),
+        ("cluster ~ ^ea", 3),
+        ("not broker.id", 0),
+    ],
+)
+def test_the_broker_of_a_connection_is_known_by_node_id_and_cluster(
+    tmp_path: Path, text: str, count: int
+) -> None:
+    capture = opened(rewritten(tmp_path / "proxied.pcapng"))
+    reader, wanted = ExchangeReader(capture), compile_filter(text)
+    context = context_of(reader)
+    assert len(list(wanted.exchanges(reader))) == count
+    assert sum(wanted.match(exchange, context) for exchange in reader) == count
+    assert {exchange.upstream for exchange in reader} == {UPSTREAM}
 
 
 def test_of_several_connections_between_the_same_ends_the_latest_is_meant() -> None:

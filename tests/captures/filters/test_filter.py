@@ -193,7 +193,9 @@ def test_the_table_of_filters_leaves_no_field_out():
         "broker.throttle",
         "broker.response_queue",
         "broker.send",
-        "kproxy",  # test_interventions
+        "broker.id",  # test_interventions
+        "cluster",
+        "kproxy",
         "kproxy.time",
         "no_response",
         "not_recorded",

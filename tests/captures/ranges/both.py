@@ -61,6 +61,7 @@ class Outcome(NamedTuple):
     :ivar foreign: what connections spoke instead of Kafka
     :ivar ended_by_kproxy: the connections that kproxy closed, reset or let fall silent
     :ivar samples: what the kernel told of them, in order
+    :ivar upstreams: their brokers, as the proxy knew them
     :ivar counted: packets, by what they were, and damage by its place
     """
 
@@ -70,6 +71,7 @@ class Outcome(NamedTuple):
     foreign: dict[int, str]
     ended_by_kproxy: list[int]
     samples: list[Any]
+    upstreams: dict[int, Any]
     counted: dict[str, Any]
 
 
@@ -160,6 +162,7 @@ def _outcome(exchanges: list[bytes], capture: Capture | WholeCapture) -> Outcome
         dict(sorted(capture.foreign.items())),
         sorted(capture.notes.ended_connections),
         list(capture.samples),
+        capture.samples.upstreams,
         {
             "packets": counted.packets,
             "tcp": counted.tcp,

@@ -13,6 +13,7 @@ import uvloop
 
 from dissectors.frames import decode_response
 from kproxy.addresses import Address
+from kproxy.proxy.cluster import Cluster
 from kproxy.proxy.plane import Plane
 from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.reports import Reports
@@ -49,6 +50,11 @@ class RunningPlane:
     def __init__(self, plane: Plane, told: ReportLog) -> None:
         self.plane = plane
         self.told = told
+
+    @property
+    def cluster(self) -> Cluster:
+        """The only cluster, or the first."""
+        return self.plane.clusters[0]
 
     @property
     def address(self) -> Address:

@@ -55,7 +55,7 @@ def test_tls_on_both_sides(tmp_path: Path, authority: Authority) -> None:
             async with running(tmp_path, ("127.0.0.1", broker.port), keylog=str(keylog), **options) as proxy:
                 async with await Client.connect(proxy.address, ssl=trusting(authority)) as client:
                     got = await client.ask(METADATA, 12, ALL_TOPICS)
-                    (place,) = proxy.plane.brokers
+                    (place,) = proxy.cluster.brokers
                     assert [each["port"] for each in got["brokers"]] == [place.listens]
             assert "CLIENT" in keylog.read_text()
             assert keylog.stat().st_mode & 0o777 == 0o600

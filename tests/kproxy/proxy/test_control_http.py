@@ -19,7 +19,7 @@ from kproxy.proxy.control import CommandError, by_name
 from kproxy.proxy.control_http import ControlHttp
 from kproxy.proxy.tls.authority import CERTIFICATE, Authority
 from tests.kproxy.proxy.fake_plane import FakePlane, serving
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 
 def status() -> dict[str, Any]:
@@ -244,6 +244,32 @@ def test_events_are_streamed(control: Control, plane: FakePlane, monkeypatch: py
         plane.do(lambda: plane.server.publish({"event": "note", "text": "hello"}))
         line = next(line for line in answer if line.strip())
         assert json.loads(line) == {"event": "note", "text": "hello"}
+
+
+def test_streams_of_events_leave_room_for_commands(
+    plane: FakePlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_http, "MOST_STREAMS", 1)
+    monkeypatch.setattr(control_http, "_SILENCE", 0.1)
+    with ControlHttp(("127.0.0.1", 0), plane.path, tmp_path / "token") as server:
+        control = Control(server.port, tmp_path / "token")
+        with control.connect() as stream:
+            stream.request(
+                "GET", "/events", headers={"Authorization": f"Bearer {control.token.read_text().strip()}"}
+            )
+            assert stream.getresponse().readline() == b"\n"
+            assert control.ask("GET", "/events") == (429, {"error": "1 streams of events are open already"})
+            assert control.ask("GET", "/status")[0] == 200
+        with control.connect() as stream:
+
+            def answered() -> bool:
+                stream.close()
+                stream.request(
+                    "GET", "/events", headers={"Authorization": f"Bearer {control.token.read_text().strip()}"}
+                )
+                return stream.getresponse().status == 200
+
+            wait_until(answered)  # once the end of the first is noticed
 
 
 def test_events_need_the_token(control: Control) -> None:

@@ -90,7 +90,7 @@ def test_the_first_request_of_all_is_held_to_the_same_checks(tmp_path: Path) -> 
                 (5, "a\x1b]0;pwned\x07\nkproxy: all is well", 9092),
             ]
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-                assert [place.node_id for place in proxy.plane.brokers] == [1]
+                assert [place.node_id for place in proxy.cluster.brokers] == [1]
                 assert len(proxy.plane.listeners) == 2
                 said = notes(proxy)
                 assert "\x1b" not in said
@@ -113,7 +113,7 @@ def test_brokers_elsewhere_than_allowed_get_no_connections(tmp_path: Path) -> No
             ]
             options = {"allowed_brokers": ("10.0.0.0/8",)}
             async with running(tmp_path, ("127.0.0.1", broker.port), **options) as proxy:
-                assert [place.node_id for place in proxy.plane.brokers] == [1]  # named by the user
+                assert [place.node_id for place in proxy.cluster.brokers] == [1]  # named by the user
                 assert (
                     "broker 2 gets no connections: 169.254.169.254 is not allowed (--allow-brokers)"
                     in notes(proxy)

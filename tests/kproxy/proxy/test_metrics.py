@@ -16,6 +16,7 @@ import pytest
 from captures.analysis.api_stats import ApiStats
 from captures.analysis.error_stats import ErrorStats
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
+from captures.interventions import UpstreamBroker
 from captures.meaning import errors_in
 from dissectors.frames import Body
 from kproxy.proxy.metrics import Metrics, MetricsError
@@ -67,9 +68,12 @@ def metrics() -> Iterator[Metrics]:
 
 
 def series(text: str) -> Series:
-    """Return the samples of a scrape."""
+    """Return the samples of a scrape. To Prometheus, an empty label is as good as none."""
     return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
+        (
+            sample.name,
+            frozenset(each for each in sample.labels.items() if each[1] or each[0] == "client_id"),
+        ): sample.value
         for family in prometheus(text)
         for sample in family.samples
     }
@@ -161,6 +165,17 @@ def test_a_recorded_conversation(path: Path) -> None:
     assert counted == {
         (row.api, row.name, str(row.expected).lower()): row.exchanges for row in errors.result()
     }
+
+
+def test_brokers_and_clusters_are_apart(metrics: Metrics) -> None:
+    for cluster, node_id in (("east", 1), ("west", 1), ("west", 2), ("west", None)):
+        metrics.observe(exchange(upstream=UpstreamBroker(cluster=cluster, node_id=node_id)))
+    found = scraped(metrics)
+    labels = {"api": "Metadata", "client_id": "app"}
+    for cluster, brokers in (("east", ("1",)), ("west", ("1", "2", ""))):
+        for broker in brokers:
+            named = {"broker": broker} if broker else {}
+            assert value(found, "requests_total", cluster=cluster, **named, **labels) == 1
 
 
 def test_latencies_fall_into_buckets(metrics: Metrics) -> None:

@@ -129,7 +129,7 @@ def test_each_mode_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 async with await Client.connect(proxy.address) as client:
                     got = await client.ask(METADATA, 12, ALL_TOPICS)
                 ports = {each["port"] for each in got["brokers"]}
-                behind = {place.listens for place in proxy.plane.brokers}
+                behind = {place.listens for place in proxy.cluster.brokers}
                 assert ports == (behind if HEARD[name] == "the proxy's port" else {broker.port})
 
     asyncio.run(test())

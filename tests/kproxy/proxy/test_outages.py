@@ -26,8 +26,8 @@ def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def port_of(proxy: RunningPlane) -> int:
     """The port at which clients find the broker, once it is known."""
-    await until(lambda: proxy.plane.brokers.get("broker", NODE) is not None)
-    place = proxy.plane.brokers.get("broker", NODE)
+    await until(lambda: proxy.cluster.brokers.get("broker", NODE) is not None)
+    place = proxy.cluster.brokers.get("broker", NODE)
     assert place is not None
     return place.listens
 

@@ -135,14 +135,14 @@ def test_a_clients_connection_tells_whether_a_broker_can_be_reached(tmp_path: Pa
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
                 assert await behind(proxy) == 2
                 await other.stop()
-                place = proxy.plane.brokers.get("broker", 2)
+                place = proxy.cluster.brokers.get("broker", 2)
                 assert place is not None
                 async with await Client.connect(("127.0.0.1", place.listens)) as client:
                     assert await client.ended() == b""
-                assert proxy.plane.reachability.of(place) != ""
+                assert proxy.cluster.reachability.of(place) != ""
                 await other.start()
                 assert await behind(proxy) == 2
-                assert proxy.plane.reachability.of(place) == ""
+                assert proxy.cluster.reachability.of(place) == ""
             await other.stop()
 
     run(test)
@@ -162,7 +162,7 @@ def test_a_broker_that_is_where_kproxy_listens_leads_to_no_loop(tmp_path: Path) 
                 assert "kproxy itself listens there" in event["why"]
                 assert f"--map localhost:{port}=HOST:PORT" in event["why"]
                 accepted = proxy.plane.counts.connections
-                place = proxy.plane.brokers.get("broker", 1)
+                place = proxy.cluster.brokers.get("broker", 1)
                 assert place is not None
                 async with await Client.connect(("127.0.0.1", place.listens)) as client:
                     assert await client.ended() == b""

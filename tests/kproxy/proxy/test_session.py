@@ -57,7 +57,7 @@ def test_addresses_are_those_of_the_proxy_and_everything_else_stays(tmp_path: Pa
                     sent = await direct.ask(METADATA, 12, ALL_TOPICS)
                 async with await Client.connect(proxy.address) as client:
                     got = await client.ask(METADATA, 12, ALL_TOPICS)
-                places = {place.node_id: place for place in proxy.plane.brokers}
+                places = {place.node_id: place for place in proxy.cluster.brokers}
                 assert [(each["node_id"], each["host"], each["port"]) for each in got.pop("brokers")] == [
                     (1, "127.0.0.1", places[1].listens),
                     (7, "127.0.0.1", places[7].listens),
@@ -177,7 +177,7 @@ def test_no_node_endpoint_of_a_fetch_escapes_however_large_it_is(tmp_path: Path,
                 if records:
                     assert "node_endpoints" not in got
                 else:
-                    place = proxy.plane.brokers.get("broker", 2)
+                    place = proxy.cluster.brokers.get("broker", 2)
                     assert place is not None
                     assert [each["port"] for each in got["node_endpoints"]] == [place.listens]
                 assert not proxy.told.of("escaped")
@@ -487,10 +487,10 @@ def test_ports_are_the_same_after_a_restart_before_anybody_asks(tmp_path: Path) 
             broker.advertised = [(7, *at), (1, *at)]
             chosen = {"listen": ("127.0.0.1", port), "ports": "any"}
             async with running(tmp_path, at, **chosen) as proxy:
-                first = {place.node_id: place.listens for place in proxy.plane.brokers}
+                first = {place.node_id: place.listens for place in proxy.cluster.brokers}
             broker.answers[METADATA] = lambda *_: CLOSE
             async with running(tmp_path, at, **chosen) as proxy:
-                assert {place.node_id: place.listens for place in proxy.plane.brokers} == first
+                assert {place.node_id: place.listens for place in proxy.cluster.brokers} == first
                 async with await Client.connect(("127.0.0.1", first[7])) as client:
                     await client.ask(HEARTBEAT, 0, heartbeat_body())
 
@@ -501,7 +501,7 @@ def test_a_broker_that_moves_keeps_its_port(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, FakeBroker() as moved:
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
-                (place,) = proxy.plane.brokers
+                (place,) = proxy.cluster.brokers
                 listens = place.listens
                 broker.advertised = [(1, "127.0.0.1", moved.port)]
                 await asked_through(proxy, request_frame(METADATA, 12, ALL_TOPICS))

@@ -23,6 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from captures.exchanges import ExchangeReader, open_capture
 from dissectors.frames import decode_response
 from kproxy.cli.replay import replay
+from kproxy.replay import server
 from kproxy.replay.plan import recorded_nodes
 from kproxy.replay.recorded_answers import RecordedAnswers
 from kproxy.replay.server import RecordedCluster
@@ -171,6 +172,18 @@ def test_what_cannot_be_answered_ends_the_connection(sent: bytes, reason: str) -
         client.sendall(sent)
         assert client.recv(1) == b""
     assert reason in served.reports[-1]
+
+
+def test_idle_and_too_many_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_MOST_CONNECTIONS", 1)
+    with running() as served, closing(served.connect()), closing(served.connect()) as second:
+        assert second.recv(1) == b""
+        with closing(served.connect()) as third:
+            assert third.recv(1) == b""
+    assert served.reports[1:] == ["1 connections are open: more are closed at once"]
+    monkeypatch.setattr(server, "_IDLE_SECONDS", 0.01)
+    with running() as served, closing(served.connect()) as idle:
+        assert idle.recv(1) == b""
 
 
 def test_a_mechanism_that_needs_the_password_is_refused_and_reported() -> None:

@@ -1,0 +1,123 @@
+"""Tokens for OAUTHBEARER, requested from an HTTP server as Kafka's clients do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from kproxy.proxy.sasl import SaslError
+from kproxy.proxy.tls.properties import PropertiesError, client_config
+from kproxy.proxy.tls.security import TokenEndpoint
+from kproxy.proxy.token_endpoint import Tokens
+
+JAAS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+
+
+class Server(ThreadingHTTPServer):
+    """Issues tokens.
+
+    :ivar asked: credentials and form of each request
+    :ivar answer: status and body
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, dict[str, list[str]]]] = []
+        self.answer: tuple[int, Any] = 200, {"access_token": "t1", "expires_in": 3600}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/token"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        basic = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+        self.server.asked.append((basic, parse_qs(body)))
+        status, answer = self.server.answer
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        thread = Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def test_a_token_serves_until_most_of_its_lifetime_is_over(server: Server) -> None:
+    tokens, endpoint = Tokens(), TokenEndpoint(server.url, "app", "s3:cret", "kafka read")
+    assert [tokens.get(endpoint) for _ in range(3)] == ["t1"] * 3
+    form = {"grant_type": ["client_credentials"], "scope": ["kafka read"]}
+    assert server.asked == [("app:s3:cret", form)]
+    server.answer = 200, {"access_token": "t2"}  # for how long is not said
+    other = TokenEndpoint(server.url, "a pp", "s&", urlencode=True)
+    assert [tokens.get(other) for _ in range(2)] == ["t2"] * 2
+    assert server.asked[1:] == [("a+pp:s%26", {"grant_type": ["client_credentials"]})] * 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (
+            (401, {"error": "invalid_client", "error_description": "wrong secret"}),
+            r"refuses a token: 401 Unauthorized \(invalid_client: wrong secret\)",
+        ),
+        ((302, {}), "refuses a token: 302 Found$"),
+        ((503, b"<html>"), "refuses a token: 503 Service Unavailable$"),
+        ((200, b"<html>"), "has no access_token"),
+        ((200, {"access_token": 7}), "has no access_token"),
+    ],
+)
+def test_why_there_is_no_token(server: Server, answer: tuple[int, Any], why: str) -> None:
+    server.answer = answer
+    with pytest.raises(SaslError, match=why):
+        Tokens().get(TokenEndpoint(server.url, "app", "secret"))
+
+
+def test_a_server_that_cannot_be_reached(server: Server) -> None:
+    with pytest.raises(SaslError, match=r"no token from http://127.0.0.1:1/: .*refused"):
+        Tokens().get(TokenEndpoint("http://127.0.0.1:1/", "app", "secret"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl.jaas.config": f'{JAAS} clientId="app" clientSecret="s" scope="x";'},
+        {
+            "sasl.oauthbearer.client.credentials.client.id": "app",
+            "sasl.oauthbearer.client.credentials.client.secret": "s",
+            "sasl.oauthbearer.scope": "x",
+        },
+    ],
+)
+def test_client_properties(given: dict[str, str], tmp_path: Path) -> None:
+    common = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    url = {"sasl.oauthbearer.token.endpoint.url": "https://issuer.test/token"}
+    config = client_config(common | url | given)
+    assert config.security.sasl is not None
+    assert config.security.sasl.token_endpoint == TokenEndpoint("https://issuer.test/token", "app", "s", "x")
+    assert not config.warnings
+    with pytest.raises(PropertiesError, match="needs clientId and clientSecret"):
+        client_config(common | url)
