@@ -115,6 +115,8 @@ class SplitConnection:
     :ivar payload: bytes that belong to the state and cannot be read from the files in place, by offset
     :ivar samples: the kernel's TCP statistics of it, from where its reading is reliable; packet numbers and connection
         ids are those of the range
+    :ivar mechanism: its SASL mechanism, or empty
+    :ivar cluster: the cluster ID in a response on it, or empty
     """
 
     pair: int
@@ -130,6 +132,8 @@ class SplitConnection:
     early: int | None = None
     payload: dict[int, bytes] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
+    mechanism: str = ""
+    cluster: str = ""
 
 
 @dataclass(slots=True)
