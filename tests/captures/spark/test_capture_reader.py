@@ -27,9 +27,7 @@ def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
     assert found.numbered.exchanges == expected.numbered.exchanges == 402
     assert [pack(each.mark) for each in found.marked] == [pack(each.mark) for each in expected.marked]
     contexts = {row["part"]: unpack(bytes(row["context"])) for row in reading.contexts.collect()}
-    assert [pack(contexts[number]) for number in sorted(contexts)] == [
-        pack(context) for context in expected.numbered.contexts
-    ]
+    assert [contexts[number] for number in sorted(contexts)] == expected.numbered.contexts
     assert not any(context.locals for context in found.numbered.contexts)  # nothing in the driver
     assert sorted(chain.from_iterable(each.ids.tolist() for each in reading.connections)) == [
         *expected.numbered.connections
