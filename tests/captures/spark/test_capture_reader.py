@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from captures.ranges.edges import pack, unpack
+from captures.ranges.exchange_numbers import Context
 from captures.ranges.jobs import Input, RangeOutput, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import PARTS, SparkCaptureReader, batches_of, parts
@@ -27,7 +28,9 @@ def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
     assert found.numbered.exchanges == expected.numbered.exchanges == 402
     assert [pack(each.mark) for each in found.marked] == [pack(each.mark) for each in expected.marked]
     contexts = {row["part"]: unpack(bytes(row["context"])) for row in reading.contexts.collect()}
-    assert [contexts[number] for number in sorted(contexts)] == expected.numbered.contexts
+    assert [_facts(contexts[number]) for number in sorted(contexts)] == [
+        *map(_facts, expected.numbered.contexts)
+    ]
     assert not any(context.locals for context in found.numbered.contexts)  # nothing in the driver
     assert sorted(chain.from_iterable(each.ids.tolist() for each in reading.connections)) == [
         *expected.numbered.connections
@@ -37,6 +40,12 @@ def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
     assert reading.after is None
     reading.close()
     assert reading._kept == []
+
+
+def _facts(context: Context) -> tuple[Any, ...]:
+    stitched = ((each.connection, each.row["packet"], each.time, each.pieces) for each in context.stitched)
+    counts = context.first_packet, context.first_number, context.count
+    return *counts, sorted(context.locals, key=lambda each: each.local), sorted(stitched)
 
 
 def test_only_some_ranges(spark: SparkSession) -> None:
