@@ -65,13 +65,10 @@ class SessionFacts(NamedTuple):
         """Those that change how messages are decoded and summarised."""
         return self.topics, self.groups, self.mechanisms
 
-    def renamed(self, ids: Mapping[int, int]) -> SessionFacts:
-        """Return the facts with connections replaced by those in `ids`; connections that are not in it are dropped."""
-
-        def of_new(known: Mapping[Hashable, str]) -> dict[Hashable, str]:
-            return {new: known[old] for old, new in ids.items() if old in known}
-
-        return self._replace(mechanisms=of_new(self.mechanisms), clusters=of_new(self.clusters))
+    @property
+    def of_no_connection(self) -> SessionFacts:
+        """Those that do not depend on a connection."""
+        return self._replace(mechanisms={}, clusters={})
 
 
 class SessionContext:

@@ -84,7 +84,7 @@ def columns_of(format_: FileFormat) -> tuple[Column, ...]:
         case "parquet":
             return COLUMNS
         case "csv":
-            return choose(PLAIN)
+            return choose(PLAIN, COLUMNS)
         case _:
             return ()
 

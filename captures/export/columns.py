@@ -5,8 +5,8 @@ Names are those of ``docs/json.md`` where it has them. Bodies are JSON text, bec
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -82,14 +82,24 @@ COLUMNS = (
 PLAIN = tuple(column.name for column in COLUMNS if column.kind != "json" and column.name != "masked")
 
 
-def choose(names: list[str] | tuple[str, ...]) -> tuple[Column, ...]:
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+C = TypeVar("C", bound=_Named)
+
+
+def choose(names: Iterable[str], columns: Sequence[C], table: str = "exchanges") -> tuple[C, ...]:
     """Return columns by name, in the order of the names.
 
+    :param table: name of the table with the columns
     :raises ValueError: for an unknown name or an empty choice
     """
-    known = {column.name: column for column in COLUMNS}
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        problem = f"{unknown[0]!r} is not a column" if unknown else "no column was chosen"
+    wanted = dict.fromkeys(names)
+    known = {column.name: column for column in columns}
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        problem = f"{unknown[0]!r} is not a column of {table}" if unknown else "no column was chosen"
         raise ValueError(f"{problem}; there are {', '.join(known)}")
-    return tuple(known[name] for name in names)
+    return tuple(known[name] for name in wanted)

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from captures.exchanges import Exchange, rfc3339
 from captures.exchanges.exchange_block import ExchangeBlock
-from captures.export.columns import PLAIN, Column, Kind, choose
+from captures.export.columns import COLUMNS, PLAIN, Column, Kind, choose
 from captures.faults import RAISED, Faults
 from dissectors.printable import printable, printable_json
 
@@ -31,7 +31,7 @@ _FORMULA = re.compile("[\\s\"'\0]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 def write_csv(
     exchanges: Iterable[Exchange | ExchangeBlock],
     file: TextIO,
-    columns: Iterable[Column] = choose(PLAIN),
+    columns: Iterable[Column] = choose(PLAIN, COLUMNS),
     faults: Faults = RAISED,
 ) -> int:
     """Write exchanges; return how many.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from captures.ranges.checkpoint import Checkpoint, CheckpointStitcher
 from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Pair, unpack
-from captures.ranges.exchange_numbers import Earlier, NumberedRanges, bases, number
+from captures.ranges.exchange_numbers import Earlier, NumberedBucket, NumberedRanges, bases, number
 from captures.ranges.jobs import EDGES, Input, RangeOutput, RangeSummary, marked_of, settled
 from captures.ranges.whole_connections import StitchedConnections
 from dissectors.session_context import SessionContext, SessionFacts
@@ -104,7 +104,17 @@ def number_batch(
     """
     marks = [each.mark for each in marked]
     together = [each for _, (each, _) in sorted(made.items())]
-    numbered = number(given.plan, marks, together, [each.facts for each in marked], before.earlier)
+    earlier = before.earlier
+    buckets = [NumberedBucket.of(each, bases(marks, before.packets)) for each in together]
+    numbered = number(
+        given.plan,
+        marks,
+        [each.summary for each in buckets],
+        [each.facts for each in marked],
+        earlier,
+        [earlier.known(each) for each in together],
+    )
+    numbered.add(together, buckets)
     facts = SessionContext()
     facts.add(before.facts)
     facts.add(numbered.facts)

@@ -162,6 +162,7 @@ class CheckpointStitcher(Stitcher):
             before = self._to_reread.pop(pair, None)
             if before is not None and before.first_number == whole.first_number:
                 whole.generation = before.generation
+                whole.mechanism, whole.cluster = before.mechanism, before.cluster
 
     # ------------------------------------------------------------ out
     def carry(self, latest: int) -> tuple[StitchedConnections, Checkpoint]:

@@ -117,6 +117,8 @@ class SplitConnection:
     :ivar samples: the kernel's TCP statistics of it, from where its reading is reliable; packet numbers and connection
         ids are those of the range
     :ivar upstream: its broker, if kproxy's proxy has recorded it in the range
+    :ivar mechanism: its SASL mechanism, or empty
+    :ivar cluster: the cluster ID in a response on it, or empty
     """
 
     pair: int
@@ -133,6 +135,8 @@ class SplitConnection:
     payload: dict[int, bytes] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     upstream: UpstreamBroker | None = None
+    mechanism: str = ""
+    cluster: str = ""
 
 
 @dataclass(slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ class Local:
     :ivar client: endpoint that sends requests
     :ivar broker: endpoint that sends responses
     :ivar distances: added to stream positions of requests and responses
+    :ivar mechanism: its SASL mechanism, or empty
     """
 
     local: int
@@ -33,6 +36,15 @@ class Local:
     client: Endpoint
     broker: Endpoint
     distances: tuple[int, int]
+    mechanism: str = ""
+
+
+class RangePiece(NamedTuple):
+    """The part of a :class:`Context` that one bucket of connections contributes; ids are indexes into the bucket."""
+
+    locals: list[Local]
+    stitched: list[StitchedExchange]
+    connections: dict[int, WholeConnection]
 
 
 @dataclass(slots=True)
@@ -55,12 +67,94 @@ class Context:
     stitched: list[StitchedExchange] = field(default_factory=list)
     connections: dict[int, WholeConnection] = field(default_factory=dict)
 
+    def add(self, piece: RangePiece, ids: Int64s) -> None:
+        """Add the piece of a bucket.
+
+        :param ids: ids of the bucket's connections in the capture
+        """
+        self.locals += [replace(each, connection=int(ids[each.connection])) for each in piece.locals]
+        self.stitched += [replace(each, connection=int(ids[each.connection])) for each in piece.stitched]
+        self.connections |= {int(ids[index]): whole for index, whole in piece.connections.items()}
+
+    @property
+    def mechanisms(self) -> dict[Hashable, str]:
+        """SASL mechanisms by connection."""
+        found: dict[Hashable, str] = {each.connection: each.mechanism for each in self.locals}
+        found |= {connection: whole.mechanism for connection, whole in self.connections.items()}
+        return {connection: mechanism for connection, mechanism in found.items() if mechanism}
+
     @property
     def files(self) -> set[int]:
         """Numbers of the files with bytes of these exchanges: an exchange of a range may end in another file."""
         pieces = (piece for each in self.stitched for side in each.pieces for piece in side)
         ends = {file_at(offset) for _, offset, _, data in pieces if data is None and offset < KEPT}
         return ends.union(range(*self.part.files))
+
+
+class BucketSummary(NamedTuple):
+    """What the numbering of the whole capture needs of a bucket of stitched connections.
+
+    :ivar first_numbers: number of the first packet of each connection
+    :ivar counts: number of a range -> number of exchanges that start there
+    :ivar first_exchange: the earliest time of an exchange that no range has read reliably, None if there is none
+    :ivar links: as :attr:`StitchedConnections.links`
+    :ivar facts: as :attr:`StitchedConnections.facts`
+    :ivar clusters: cluster ID -> index of a connection with a response that contains it
+    :ivar lost_bytes: bytes of payload that were not captured
+    :ivar foreign: number of connections that do not carry Kafka
+    """
+
+    first_numbers: Int64s
+    counts: Mapping[int, int]
+    first_exchange: int | None
+    links: set[tuple[int, int]]
+    facts: SessionFacts
+    clusters: Mapping[str, int]
+    lost_bytes: int
+    foreign: int
+
+
+class NumberedBucket(NamedTuple):
+    """A bucket of stitched connections, divided by what needs it.
+
+    :ivar pieces: by number of the range
+    """
+
+    summary: BucketSummary
+    pieces: dict[int, RangePiece]
+
+    @classmethod
+    def of(cls, made: StitchedConnections, before: Sequence[int]) -> NumberedBucket:
+        """Divide stitched connections.
+
+        :param before: number of packets before each range
+        """
+        pieces: dict[int, RangePiece] = {}
+        for index, whole in enumerate(made.connections):
+            for part, local, distances in whole.parts:
+                piece = pieces.setdefault(part, RangePiece([], [], {}))
+                piece.locals.append(Local(local, index, *whole.ends, distances, whole.mechanism))
+        packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
+        # ranges without packets have the same base as the next one; the last with this base has the packet
+        parts = np.maximum(
+            np.searchsorted(np.array(before, np.int64), packets, "left") - 1, 0
+        )  # exchanges of earlier batches belong to range 0
+        for each, part in zip(made.exchanges, parts.tolist(), strict=True):
+            piece = pieces.setdefault(part, RangePiece([], [], {}))
+            piece.connections[each.connection] = made.connections[each.connection]
+            piece.stitched.append(each)
+        streams = (stream for whole in made.connections for stream in whole.streams)
+        summary = BucketSummary(
+            np.array([whole.first_number for whole in made.connections], np.int64),
+            Counter(made.counts) + Counter(parts.tolist()),
+            min((each.time for each in made.exchanges), default=None),
+            made.links,
+            made.facts or SessionContext().facts,
+            {whole.cluster: index for index, whole in enumerate(made.connections) if whole.cluster},
+            sum(stream["lost"] + stream["cut"] for stream in streams),
+            sum(bool(whole.foreign) for whole in made.connections),
+        )
+        return cls(summary, pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +169,10 @@ class Earlier:
     connections: int = 0
     ids: Mapping[tuple[Pair, int], int] = field(default_factory=dict)
 
+    def known(self, made: StitchedConnections) -> Int64s:
+        """Return the ids of the connections that continue, -1 for new ones."""
+        return np.array([self.ids.get(whole.key, -1) for whole in made.connections], np.int64)
+
 
 NOTHING = Earlier()
 
@@ -83,29 +181,37 @@ NOTHING = Earlier()
 class NumberedRanges:
     """A capture whose ranges were stitched and numbered.
 
-    :ivar connections: by id
-    :ivar contexts: one for each range
-    :ivar facts: session facts of all exchanges
+    :ivar contexts: one for each range; without the pieces of buckets until :meth:`add`
+    :ivar ids: for each bucket, the ids of its connections
+    :ivar facts: session facts of all exchanges; of those about connections only one for each cluster ID
     :ivar start: time of the earliest exchange, None if there is none
     :ivar links: pairs of files: a connection has packets in the first and, later, in the second
+    :ivar lost_bytes: bytes of payload that were not captured
+    :ivar foreign: number of connections that do not carry Kafka
+    :ivar connections: by id; empty until :meth:`add`
     """
 
-    connections: dict[int, WholeConnection]
     contexts: list[Context]
+    ids: list[Int64s]
     facts: SessionFacts
     start: int | None
-    links: set[tuple[int, int]] = field(default_factory=set)
+    links: set[tuple[int, int]]
+    lost_bytes: int
+    foreign: int
+    connections: dict[int, WholeConnection] = field(default_factory=dict)
 
     @property
     def exchanges(self) -> int:
         """Number of exchanges."""
         return sum(context.count for context in self.contexts)
 
-    def knowledge(self) -> SessionContext:
-        """Return a session context with the facts of all exchanges."""
-        known = SessionContext()
-        known.add(self.facts)
-        return known
+    def add(self, together: Sequence[StitchedConnections], buckets: Sequence[NumberedBucket]) -> None:
+        """Add the connections of all buckets, and what they contribute to the contexts of ranges."""
+        for made, bucket, ids in zip(together, buckets, self.ids, strict=True):
+            for part, piece in bucket.pieces.items():
+                self.contexts[part].add(piece, ids)
+            self.connections |= zip(ids.tolist(), made.connections, strict=True)
+        self.connections = dict(sorted(self.connections.items()))
 
 
 def bases(marks: Sequence[SyncPoint], earlier: int = 0) -> list[int]:
@@ -121,82 +227,57 @@ def bases(marks: Sequence[SyncPoint], earlier: int = 0) -> list[int]:
 def number(
     plan: Plan,
     marks: Sequence[SyncPoint],
-    together: Sequence[StitchedConnections],
+    buckets: Sequence[BucketSummary],
     facts: Sequence[SessionFacts] = (),
     earlier: Earlier = NOTHING,
+    known: Sequence[Int64s] | None = None,
 ) -> NumberedRanges:
     """Number connections and exchanges over the whole capture.
 
     :param marks: of all ranges, in order
-    :param together: stitched connections of all buckets
     :param facts: session facts of each range, if they were requested
     :param earlier: counts before the first range
+    :param known: for each bucket, ids of connections that continue from earlier batches, -1 for others
     """
-    before = bases(marks, earlier.packets)
-    contexts = [Context(part, base, 0, 0) for part, base in zip(plan.ranges, before, strict=True)]
-    connections, ids = _in_order(together, earlier)
-    for each in together:
-        for part, count in each.counts.items():
-            contexts[part].count += count
-    starts = np.array(before, np.int64)
-    for which, each in enumerate(together):
-        _assign_stitched(each, ids[which], starts, contexts)
-    for connection, whole in connections.items():
-        for part, local, distances in whole.parts:
-            contexts[part].locals.append(Local(local, connection, *whole.ends, distances))
+    contexts = [
+        Context(part, base, 0, sum(each.counts.get(part.number, 0) for each in buckets))
+        for part, base in zip(plan.ranges, bases(marks, earlier.packets), strict=True)
+    ]
     first = earlier.exchanges + 1
     for context in contexts:
         context.first_number = first
         first += context.count
-    times = [mark.first_exchange for mark in marks] + [
-        each.time for made in together for each in made.exchanges
-    ]
-    start = min((time for time in times if time is not None), default=None)
-    known = _all_facts(together, ids, facts, contexts)
+    ids = _ids([each.first_numbers for each in buckets], known, earlier.connections)
+    times = [*(mark.first_exchange for mark in marks), *(each.first_exchange for each in buckets)]
+    session = SessionContext()
+    for each in (*facts, *(bucket.facts for bucket in buckets)):
+        session.add(each)
+    clusters = {
+        text: int(of[index])
+        for bucket, of in zip(buckets, ids, strict=True)
+        for text, index in bucket.clusters.items()
+    }
     return NumberedRanges(
-        connections, contexts, known, start, set().union(*(made.links for made in together))
+        contexts,
+        ids,
+        session.facts._replace(clusters={connection: text for text, connection in clusters.items()}),
+        min((time for time in times if time is not None), default=None),
+        set().union(*(each.links for each in buckets)),
+        sum(each.lost_bytes for each in buckets),
+        sum(each.foreign for each in buckets),
     )
 
 
-def _in_order(
-    together: Sequence[StitchedConnections], earlier: Earlier
-) -> tuple[dict[int, WholeConnection], list[Int64s]]:
-    """Return all connections by id, with new ids in order of first packets; and the ids per element of `together`."""
-    everyone = [whole for each in together for whole in each.connections]
-    known = np.array([earlier.ids.get(whole.key, -1) for whole in everyone], np.int64)
-    order = np.argsort([whole.first_number for whole in everyone], kind="stable")
-    new = order[known[order] < 0]
-    known[new] = earlier.connections + np.arange(len(new))
-    edges = np.cumsum([len(each.connections) for each in together])[:-1]
-    by_id = {int(known[index]): everyone[index] for index in np.argsort(known, kind="stable").tolist()}
-    return by_id, np.split(known, edges) if together else []
+def _ids(first_numbers: Sequence[Int64s], known: Sequence[Int64s] | None, count: int) -> list[Int64s]:
+    """Return the ids of the connections of each bucket, new ones in the order of their first packets.
 
-
-def _assign_stitched(made: StitchedConnections, ids: Int64s, starts: Int64s, contexts: list[Context]) -> None:
-    """Assign stitched exchanges to the ranges in which they start."""
-    packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
-    # ranges without packets have the same base as the next one; the last with this base has the packet
-    parts = np.maximum(
-        np.searchsorted(starts, packets, "left") - 1, 0
-    )  # exchanges of earlier batches belong to range 0
-    for each, part in zip(made.exchanges, parts.tolist(), strict=True):
-        context = contexts[part]
-        context.connections[int(ids[each.connection])] = made.connections[each.connection]
-        each.connection = int(ids[each.connection])
-        context.stitched.append(each)
-        context.count += 1
-
-
-def _all_facts(
-    together: Sequence[StitchedConnections],
-    ids: Sequence[Int64s],
-    facts: Sequence[SessionFacts],
-    contexts: Sequence[Context],
-) -> SessionFacts:
-    known = SessionContext()
-    for each, context in zip(facts, contexts, strict=False):
-        known.add(each.renamed({local.local: local.connection for local in context.locals}))
-    for made, numbers in zip(together, ids, strict=True):
-        if made.facts is not None:
-            known.add(made.facts.renamed(dict(enumerate(numbers.tolist()))))
-    return known.facts
+    :param count: number of ids in use
+    """
+    if not first_numbers:
+        return []
+    every = np.concatenate(first_numbers)
+    ids = np.full(len(every), -1, np.int64) if known is None else np.concatenate(known)
+    order = np.argsort(every, kind="stable")
+    new = order[ids[order] < 0]
+    ids[new] = count + np.arange(len(new))
+    return np.split(ids, np.cumsum([len(each) for each in first_numbers])[:-1])

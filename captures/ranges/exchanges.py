@@ -154,7 +154,7 @@ class RangeExchanges:
     def reader(self, **options: Any) -> ExchangeReader:
         """Return a reader with the same indexes as :attr:`rows`."""
         # a connection has two ids here if some of its exchanges were stitched
-        named = self._facts.mechanisms
+        named = self._context.mechanisms
         mechanisms: dict[Hashable, str] = {
             local: named[each] for local, each in enumerate(self._order.connections.tolist()) if each in named
         }

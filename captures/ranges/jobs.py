@@ -18,7 +18,7 @@ from typing import NamedTuple
 from captures.packets.tls import KeyLog
 from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Edges, SyncPoint, pack, unpack
-from captures.ranges.exchange_numbers import Context, NumberedRanges, bases, number
+from captures.ranges.exchange_numbers import Context, NumberedBucket, NumberedRanges, bases, number
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.plan import COMPRESSED, Plan, Range
 from captures.ranges.range_reader import in_buckets, read_range
@@ -76,7 +76,7 @@ class RangeOutput(NamedTuple):
 
 
 class RangeSummary(NamedTuple):
-    """The sync point of a range, and the session facts of its exchanges."""
+    """The sync point of a range, and the session facts of its exchanges, except those of single connections."""
 
     mark: SyncPoint
     facts: SessionFacts
@@ -91,7 +91,11 @@ def read_part(given: Input, part: Range) -> Iterator[RangeOutput]:
         reading = read_range(source, part, keylog=given.secrets(), in_place=given.in_place(part))
         finished, edges = reading.results()
         facts = reading.facts() if given.learn else SessionContext().facts
-        yield RangeOutput(part.number, MARK, -1, pack(RangeSummary(reading.mark, facts)))
+        for crossing in edges.crossings:
+            crossing.mechanism = facts.mechanisms.get(crossing.local, "")
+            crossing.cluster = facts.clusters.get(crossing.local, "")
+        summary = RangeSummary(reading.mark, facts.of_no_connection)
+        yield RangeOutput(part.number, MARK, -1, pack(summary))
         yield RangeOutput(part.number, FINISHED, -1, pack(finished))
         for bucket, edges_of_bucket in in_buckets(edges, given.buckets).items():
             yield RangeOutput(part.number, EDGES, bucket, pack(edges_of_bucket))
@@ -189,7 +193,11 @@ def number_all(
     given: Input, marked: Sequence[RangeSummary], together: Sequence[StitchedConnections]
 ) -> NumberedRanges:
     """Number connections and exchanges over the whole capture."""
-    return number(given.plan, [each.mark for each in marked], together, [each.facts for each in marked])
+    marks = [each.mark for each in marked]
+    buckets = [NumberedBucket.of(made, bases(marks)) for made in together]
+    numbered = number(given.plan, marks, [each.summary for each in buckets], [each.facts for each in marked])
+    numbered.add(together, buckets)
+    return numbered
 
 
 def read_exchanges(given: Input, context: Context, facts: SessionFacts) -> RangeExchanges:

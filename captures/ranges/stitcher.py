@@ -448,6 +448,8 @@ class Stitcher:
         made.foreign = made.foreign or crossing.foreign
         made.ended_by_kproxy |= crossing.ended_by_kproxy
         made.upstream = made.upstream or crossing.upstream
+        made.mechanism = crossing.mechanism or made.mechanism
+        made.cluster = crossing.cluster or made.cluster
         base = self._bases[number]
         made.samples += [each._replace(packet=each.packet + base) for each in crossing.samples]
         self._made.counts[number] = self._made.counts.get(number, 0) + crossing.exchanges
@@ -505,7 +507,12 @@ class Stitcher:
             made[self._whole_of[connection]].upstream = upstream
         column = capture.table.column("connection")
         self._made.exchanges = [self._stitched(row, int(column[row])) for row in rows.tolist()]
-        self._made.facts = facts_of(capture, rows).renamed(self._whole_of)
+        facts = facts_of(capture, rows)
+        for connection, index in self._whole_of.items():
+            whole = made[index]
+            whole.mechanism = facts.mechanisms.get(connection, whole.mechanism)
+            whole.cluster = facts.clusters.get(connection, whole.cluster)
+        self._made.facts = facts.of_no_connection
 
     def _take_reading(self, connection: int, whole: int) -> None:
         """Add the counters of the reading to a connection."""

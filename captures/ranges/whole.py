@@ -9,7 +9,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges import ExchangeTable
-from captures.exchanges.checkpoints import CONNECTION_COLUMNS, COUNTERS, STREAM_COLUMNS, Endpoint
+from captures.exchanges.checkpoints import CONNECTION_COLUMNS, Endpoint
 from captures.exchanges.samples import Sample
 from captures.exchanges.single import Skip
 from captures.faults import Faults
@@ -18,9 +18,9 @@ from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.observation import Observation
 from captures.packets.tls.info import TlsInfo
-from captures.ranges.edges import SyncPoint
+from captures.ranges.edges import SyncPoint, unpack
 from captures.ranges.exchange_numbers import NumberedRanges
-from captures.ranges.whole_connections import WholeConnection
+from captures.ranges.whole_connections import ConnectionTable, PackedConnections
 from dissectors.session_context import SessionFacts
 
 
@@ -73,6 +73,7 @@ class WholeCapture:
 
     :param source: all files, because some analyses read packets again
     :ivar table: headers of the exchanges passed to :meth:`take`, which suffice for analyses
+    :ivar facts: session facts of all exchanges
     """
 
     def __init__(self, source: JoinedSource, whole: Whole) -> None:
@@ -87,21 +88,56 @@ class WholeCapture:
         self.source = source
         self.statistics = whole.statistics
         self.latest = whole.latest
-        self.connections = _connections(whole.connections, self.addresses)
+        self.connections = Connections()
         self.connections.observation = whole.observation
-        numbers = list(enumerate(whole.connections))
-        self._swapped = {number for number, each in numbers if each.client_direction}
-        self.notes = WholeNotes({number for number, each in numbers if each.ended_by_kproxy})
-        self.foreign = {number: each.foreign for number, each in numbers if each.foreign}
-        self.decryption = _Decryption({number: _Tls(each.tls) for number, each in numbers if each.tls})
-        samples = [sample._replace(connection=number) for number, each in numbers for sample in each.samples]
-        upstreams = {number: each.upstream for number, each in numbers if each.upstream}
+        self._swapped: set[int] = set()
+        rare: dict[str, dict[Any, Any]] = {}
+        book = self.addresses
+        numbers = {(book.address(each), book.port(each)): each for each in range(len(book))}
+        count = sum(len(each.ids) for each in whole.connections)
+        self.connections.grow(count)
+        self.connections.streams.grow(2 * count)
+        for each in whole.connections:
+            table: ConnectionTable = unpack(each.data)
+            self._add(table, each.ids, numbers)
+            for name, values in table.rare.items():
+                rare.setdefault(name, {}).update((int(each.ids[index]), values[index]) for index in values)
+        book.restore(list(numbers))
+        found = {name: dict(sorted(values.items())) for name, values in rare.items()}
+        self.facts = whole.facts._replace(
+            mechanisms=found.get("mechanism", {}), clusters=found.get("cluster", {})
+        )
+        self.notes = WholeNotes(set(found.get("ended_by_kproxy", ())))
+        self.foreign: dict[int, str] = found.get("foreign", {})
+        self.decryption = _Decryption({number: _Tls(tls) for number, tls in found.get("tls", {}).items()})
+        samples = [
+            sample._replace(connection=number)
+            for number, of_connection in found.get("samples", {}).items()
+            for sample in of_connection
+        ]
+        upstreams = found.get("upstream", {})
         self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.packet), upstreams)
         self.skipped = [
             Skip(2 * number + side, position, size, reason, at_end)
-            for number, each in numbers
-            for side, position, size, reason, at_end in each.skipped
+            for number, of_connection in found.get("skipped", {}).items()
+            for side, position, size, reason, at_end in of_connection
         ]
+
+    def _add(self, table: ConnectionTable, ids: Int64s, numbers: dict[Endpoint, int]) -> None:
+        """Add connections.
+
+        :param numbers: ids of endpoints; new ones are added
+        """
+        made = self.connections
+        for name, (hosts, ports) in zip("ab", table.ends, strict=True):
+            ends = zip((table.hosts[host] for host in hosts.tolist()), ports.tolist(), strict=True)
+            getattr(made, name)[ids] = [numbers.setdefault(end, len(numbers)) for end in ends]
+        for name in CONNECTION_COLUMNS:
+            getattr(made, name)[ids] = table.columns[name]
+        streams = (2 * ids[:, np.newaxis] + np.arange(2)).ravel()
+        for name, column in table.streams.items():
+            getattr(made.streams, name)[streams] = column
+        self._swapped.update(ids[table.columns["client_direction"] > 0].tolist())
 
     def observed_until(self, connections: Int64s | int) -> Int64s:
         """Return until when connections were observed; see :meth:`Connections.observed_until`."""
@@ -156,40 +192,34 @@ _HEADERS = (
 class Whole(NamedTuple):
     """The data of a :class:`WholeCapture`.
 
+    :ivar connections: all connections
+    :ivar facts: session facts, except those of single connections
     :ivar latest: the latest time of a packet
     :ivar observation: time spans that the files cover
     """
 
-    connections: list[WholeConnection]
+    connections: Sequence[PackedConnections]
     facts: SessionFacts
     statistics: Statistics
     latest: int
     observation: Observation
 
 
-def whole_of(numbered: NumberedRanges, marks: Sequence[SyncPoint]) -> Whole:
-    """Return the data of a capture as a whole."""
+def whole_of(
+    numbered: NumberedRanges,
+    marks: Sequence[SyncPoint],
+    connections: Sequence[PackedConnections] | None = None,
+) -> Whole:
+    """Return the data of a capture as a whole.
+
+    :param connections: all connections, if `numbered` does not have them
+    """
+    if connections is None:
+        connections = (PackedConnections.of(numbered.connections),)
     statistics, observation = Statistics(), Observation()
     for mark in marks:
         statistics.add(mark.statistics)
         observation.add(mark.observation)
     observation.links |= numbered.links
     latest = max((mark.latest for mark in marks), default=0)
-    return Whole(list(numbered.connections.values()), numbered.facts, statistics, latest, observation)
-
-
-def _connections(wholes: Sequence[WholeConnection], book: AddressBook) -> Connections:
-    made = Connections()
-    made.grow(len(wholes))
-    made.streams.grow(2 * len(wholes))
-    ids: dict[Endpoint, int] = {}
-    for name, ends in (("a", [whole.a for whole in wholes]), ("b", [whole.b for whole in wholes])):
-        for end in ends:
-            if end not in ids:
-                ids[end] = book.intern(*end)
-        getattr(made, name)[:] = [ids[end] for end in ends]
-    for name in CONNECTION_COLUMNS:
-        getattr(made, name)[:] = [getattr(whole, name) for whole in wholes]
-    for name in (*STREAM_COLUMNS, *COUNTERS):
-        getattr(made.streams, name)[:] = [stream[name] for whole in wholes for stream in whole.streams]
-    return made
+    return Whole(connections, numbered.facts, statistics, latest, observation)

@@ -1,16 +1,27 @@
-"""The results of stitching ranges: whole connections, and the exchanges that cross edges."""
+"""The results of stitching ranges: whole connections, as objects and as columns, and exchanges that cross edges."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from captures.exchanges.checkpoints import ConnectionColumns, Endpoint
+import numpy as np
+
+from captures.arrays import Int64s
+from captures.exchanges.checkpoints import (
+    CONNECTION_COLUMNS,
+    COUNTERS,
+    STREAM_COLUMNS,
+    ConnectionColumns,
+    Endpoint,
+)
 from captures.exchanges.notes import Note
 from captures.exchanges.samples import Sample
 from captures.exchanges.table import DetachedRow
 from captures.interventions import Interventions, UpstreamBroker
 from captures.packets.tls.info import TlsInfo
-from captures.ranges.edges import Pair, pair_of
+from captures.ranges.edges import Pair, pack, pair_of
 from dissectors.session_context import SessionFacts
 
 Piece = tuple[int, int, int, bytes | None]
@@ -52,6 +63,8 @@ class WholeConnection(ConnectionColumns):
     :ivar skipped: bytes that belong to no frame: direction, position, size, reason, and whether they end the stream
     :ivar samples: the kernel's TCP statistics of it; their connection ids are meaningless
     :ivar upstream: its broker, if kproxy's proxy has recorded it
+    :ivar mechanism: its SASL mechanism, or empty
+    :ivar cluster: the cluster ID in a response on it, or empty
     """
 
     client_direction: int
@@ -63,6 +76,8 @@ class WholeConnection(ConnectionColumns):
     skipped: list[tuple[int, int, int, str, bool]] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     upstream: UpstreamBroker | None = None
+    mechanism: str = ""
+    cluster: str = ""
 
     @property
     def key(self) -> tuple[Pair, int]:
@@ -84,7 +99,7 @@ class StitchedConnections:
     :ivar refused: connections of ranges, as number and id there, whose exchanges are not taken from there
     :ivar counts: number of a range -> number of exchanges that are taken from there
     :ivar links: pairs of files: a connection has packets in the first and, later, in the second
-    :ivar facts: session facts of these exchanges; connections are indexes into ``connections``
+    :ivar facts: session facts of these exchanges, except those of single connections
     """
 
     connections: list[WholeConnection] = field(default_factory=list)
@@ -93,3 +108,69 @@ class StitchedConnections:
     counts: dict[int, int] = field(default_factory=dict)
     links: set[tuple[int, int]] = field(default_factory=set)
     facts: SessionFacts | None = None
+
+
+_RARE = ("foreign", "ended_by_kproxy", "tls", "skipped", "samples", "upstream", "mechanism", "cluster")
+
+
+class ConnectionTable(NamedTuple):
+    """Connections as columns, which take a tenth of the memory of :class:`WholeConnection` objects.
+
+    :ivar hosts: IP addresses
+    :ivar ends: for both endpoints, index into ``hosts`` and port
+    :ivar columns: columns of :class:`~captures.packets.connections.Connections`, and ``client_direction``
+    :ivar streams: columns of :class:`~captures.packets.connections.Streams`, of both directions of each connection
+    :ivar rare: other attributes of :class:`WholeConnection` -> their values by index, without false ones
+    """
+
+    hosts: list[bytes]
+    ends: tuple[tuple[Int64s, Int64s], tuple[Int64s, Int64s]]
+    columns: dict[str, Int64s]
+    streams: dict[str, Int64s]
+    rare: Mapping[str, Mapping[int, Any]]
+
+    @classmethod
+    def of(cls, connections: Sequence[WholeConnection]) -> ConnectionTable:
+        """Return the columns of connections."""
+        hosts: dict[bytes, int] = {}
+        one, other = (
+            (
+                np.array([hosts.setdefault(host, len(hosts)) for host, _ in ends], np.int64),
+                np.array([port for _, port in ends], np.int64),
+            )
+            for ends in ([each.a for each in connections], [each.b for each in connections])
+        )
+        return cls(
+            list(hosts),
+            (one, other),
+            {
+                name: np.array([getattr(each, name) for each in connections], np.int64)
+                for name in (*CONNECTION_COLUMNS, "client_direction")
+            },
+            {
+                name: np.array([stream[name] for each in connections for stream in each.streams], np.int64)
+                for name in (*STREAM_COLUMNS, *COUNTERS)
+            },
+            {
+                name: {
+                    index: value for index, each in enumerate(connections) if (value := getattr(each, name))
+                }
+                for name in _RARE
+            },
+        )
+
+
+class PackedConnections(NamedTuple):
+    """Connections of a capture.
+
+    :ivar data: a packed :class:`ConnectionTable`
+    :ivar ids: their ids in the capture
+    """
+
+    data: bytes
+    ids: Int64s
+
+    @classmethod
+    def of(cls, connections: Mapping[int, WholeConnection]) -> PackedConnections:
+        """Return connections, given by their ids."""
+        return cls(pack(ConnectionTable.of(list(connections.values()))), np.fromiter(connections, np.int64))

@@ -6,14 +6,16 @@ that are finished in their range stay in the partition that read it until they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from captures.arrays import Int64s
 from captures.ranges.batches import BatchState, number_batch, stitch_batch
 from captures.ranges.edges import pack, unpack
+from captures.ranges.exchange_numbers import NumberedBucket, NumberedRanges, bases, number
 from captures.ranges.jobs import (
     EDGES,
     FINISHED,
@@ -22,12 +24,12 @@ from captures.ranges.jobs import (
     MergeResult,
     RangeOutput,
     RangeSummary,
-    number_all,
     read_part,
     settle,
     stitch_bucket,
 )
 from captures.ranges.plan import Range
+from captures.ranges.whole_connections import ConnectionTable, PackedConnections
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +37,12 @@ if TYPE_CHECKING:
 
 PARTS = "part int not null, kind string not null, bucket int not null, data binary not null"
 """Columns of :func:`parts`: the fields of :class:`~captures.ranges.jobs.RangeOutput`."""
-_TOGETHER = "bucket int, data binary"
+CONTEXTS = "part int not null, context binary not null"
+"""Columns of :attr:`SparkCaptureReader.contexts`: number of the range, and its packed context."""
+_TOGETHER = "bucket int, part int, data binary"
+"""What stitching gives: a packed :class:`~captures.ranges.exchange_numbers.RangePiece` for a range, or else
+:data:`_SUMMARY` or :data:`_CONNECTIONS` of the bucket."""
+_SUMMARY, _CONNECTIONS = -1, -2
 
 
 class RowFunction:
@@ -91,6 +98,8 @@ def batches_of(outputs: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
 class _BucketStitcher:
     """Stitches the connections of each bucket; the rows of a bucket must be adjacent.
 
+    Yields rows of :data:`_TOGETHER`; of a capture read in batches, all results of a bucket as its :data:`_SUMMARY`.
+
     :param before: state that earlier batches left, None if the capture is not read in batches
     """
 
@@ -107,13 +116,42 @@ class _BucketStitcher:
         every = chain.from_iterable(columns_of(batch, "bucket", "part", "data") for batch in batches)
         for bucket, rows in groupby(every, key=itemgetter(0)):
             packed = [(part, data) for _, part, data in rows if part >= 0]
-            made: Any
+            results: Iterable[tuple[int, Any]]
             if before is None:
-                made = stitch_bucket(self._given, [each.mark for each in marks], packed)
+                of_ranges = [each.mark for each in marks]
+                made = stitch_bucket(self._given, of_ranges, packed)
+                summary, pieces = NumberedBucket.of(made, bases(of_ranges))
+                table = ConnectionTable.of(made.connections)
+                results = ((_SUMMARY, summary), (_CONNECTIONS, table), *pieces.items())
             else:
-                made = stitch_batch(self._given, marks, before, bucket, packed)
-            columns = [pa.array([bucket], pa.int32()), pa.array([pack(made)], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, ["bucket", "data"])
+                results = ((_SUMMARY, stitch_batch(self._given, marks, before, bucket, packed)),)
+            for part, result in results:
+                columns = [pa.array([each], pa.int32()) for each in (bucket, part)]
+                columns.append(pa.array([pack(result)], pa.binary()))
+                yield pa.RecordBatch.from_arrays(columns, ["bucket", "part", "data"])
+
+
+class _ContextJoiner:
+    """Adds to the context of each range the pieces of all buckets; the rows of a range must be adjacent.
+
+    :param ids: for each bucket, the ids of its connections
+    """
+
+    def __init__(self, ids: Mapping[int, Int64s]) -> None:
+        self._ids = pack(ids)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        ids = unpack(self._ids)
+        every = chain.from_iterable(columns_of(batch, "part", "bucket", "data") for batch in batches)
+        for part, rows in groupby(every, key=itemgetter(0)):
+            (_, _, alone), *pieces = rows
+            context = unpack(alone)
+            for _, bucket, data in pieces:
+                context.add(unpack(data), ids[bucket])
+            columns = [pa.array([part], pa.int32()), pa.array([pack(context)], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, ["part", "context"])
 
 
 def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None) -> DataFrame:
@@ -129,13 +167,31 @@ def parts(spark: SparkSession, given: Input, only: Sequence[Range] | None = None
     return ids.mapInArrow(_PartsReader(given), PARTS)
 
 
+def packed_rows(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
+    """Return packed values of all ranges, in their order, with the column ``part``."""
+    import pyarrow as pa
+
+    count = len(next(iter(columns.values())))
+    arrays = {name: pa.array(values, pa.binary()) for name, values in columns.items()}
+    return spark.createDataFrame(pa.table({"part": pa.array(range(count), pa.int32()), **arrays}))
+
+
+def by_range(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
+    """Return :func:`packed_rows`; each range is a partition."""
+    frame = packed_rows(spark, **columns)
+    return frame.repartitionById(len(next(iter(columns.values()))), "part")
+
+
 class SparkCaptureReader:
     """Reads a capture on Spark.
 
     :param before: state that earlier batches left, None if the capture is not read in batches
-    :ivar read: the result; its ``finished`` is empty, because those exchanges stay with Spark
+    :ivar read: the result; its ``finished`` is empty, because those exchanges stay with Spark; so do connections, and
+        what they contribute to the contexts of ranges, unless the capture is read in batches
     :ivar after: state for the next batch, None if the capture is not read in batches
     :ivar finished: packed exchanges by range number: columns ``part`` and ``data``
+    :ivar contexts: the contexts of the ranges, each in a partition of its own: rows of :data:`CONTEXTS`
+    :ivar connections: all connections, unless the capture is read in batches
     """
 
     def __init__(self, spark: SparkSession, given: Input, before: BatchState | None = None) -> None:
@@ -147,13 +203,22 @@ class SparkCaptureReader:
         given, marked = settle(given, self._read(given, []), self._read)
         outputs = self._outputs
         self.finished: DataFrame = outputs.filter(f"kind = '{FINISHED}'").select("part", "data")
+        together = self._together(given, marked, outputs, before)
+        rows = together.filter("part < 0").sort("bucket").collect()
+        found = {(row["part"], row["bucket"]): bytes(row["data"]) for row in rows}
+        made = {bucket: unpack(data) for (part, bucket), data in found.items() if part == _SUMMARY}
+        self.connections: list[PackedConnections] = []
         if before is None:
-            numbered = number_all(
-                given, marked, [made for _, made in self._together(given, marked, outputs, None)]
-            )
+            marks = [each.mark for each in marked]
+            numbered = number(given.plan, marks, list(made.values()), [each.facts for each in marked])
+            ids = dict(zip(made, numbered.ids, strict=True))
+            self.connections = [
+                PackedConnections(found[_CONNECTIONS, bucket], of_bucket) for bucket, of_bucket in ids.items()
+            ]
+            self.contexts = self._joined(numbered, together, ids)
         else:
-            made = dict(self._together(given, marked, outputs, before))
             numbered, self.after = number_batch(given, marked, before, made)
+            self.contexts = by_range(spark, context=list(map(pack, numbered.contexts)))
         self.read = MergeResult(given, marked, [], numbered)
 
     def close(self) -> None:
@@ -164,29 +229,42 @@ class SparkCaptureReader:
     # ------------------------------------------------------------ steps
     def _read(self, given: Input, to_reread: list[Range]) -> list[RangeSummary]:
         """Read the ranges `to_reread`, or all if it is empty; return the summaries of all ranges."""
-        from pyspark import StorageLevel
-
-        read = parts(self._spark, given, to_reread or None).persist(StorageLevel.MEMORY_AND_DISK)
+        read = parts(self._spark, given, to_reread or None)
+        if not to_reread:
+            self.close()
+        self._keep(read)
         if to_reread:
             numbers = [part.number for part in to_reread]
             self._outputs = self._outputs.filter(~self._outputs["part"].isin(numbers)).unionAll(read)
             self._found |= dict(_marks(read))
         else:
-            self.close()
             self._outputs, self._found = read, dict(_marks(read))
-        self._kept.append(read)
         return [self._found[number] for number in sorted(self._found)]
 
     def _together(
         self, given: Input, marked: list[RangeSummary], outputs: DataFrame, before: BatchState | None
-    ) -> list[tuple[int, Any]]:
+    ) -> DataFrame:
         edges = outputs.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
         if before is not None and before.carried:  # also buckets that no range has rows for
             more = [(-1, bucket, bytearray()) for bucket in before.carried]
             edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
         dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")
-        rows: list[Any] = dealt.mapInArrow(_BucketStitcher(given, marked, before), _TOGETHER).collect()
-        return [(row["bucket"], unpack(bytes(row["data"]))) for row in sorted(rows, key=itemgetter("bucket"))]
+        return self._keep(dealt.mapInArrow(_BucketStitcher(given, marked, before), _TOGETHER))
+
+    def _joined(self, numbered: NumberedRanges, together: DataFrame, ids: Mapping[int, Int64s]) -> DataFrame:
+        """Return the contexts of ranges, with the pieces of all buckets."""
+        alone = packed_rows(self._spark, data=list(map(pack, numbered.contexts)))
+        every = alone.selectExpr("part", "-1 AS bucket", "data").unionAll(
+            together.filter("part >= 0").select("part", "bucket", "data")
+        )
+        by_part = every.repartitionById(len(numbered.contexts), "part").sortWithinPartitions("part", "bucket")
+        return self._keep(by_part.mapInArrow(_ContextJoiner(ids), CONTEXTS))
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        from pyspark import StorageLevel
+
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
 
 
 def _marks(outputs: DataFrame) -> Iterator[tuple[int, RangeSummary]]:

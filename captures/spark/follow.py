@@ -23,15 +23,14 @@ from captures.json_objects import to_json
 from captures.packets import CaptureError, Statistics
 from captures.packets.observation import Observation
 from captures.ranges.batches import BatchState
-from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import Whole, WholeCapture
-from captures.ranges.whole_connections import WholeConnection
+from captures.ranges.whole_connections import PackedConnections, WholeConnection
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.source import Listing, finished, news
 from captures.spark.table_writer import RangeWriter
-from captures.spark.task import WRITTEN, Task, TaskResult, by_range, collected, faults_of
+from captures.spark.task import WRITTEN, Task, TaskResult, collected, faults_of
 from captures.tables.folder import Folder, Part, PartWriter
 from captures.tables.manifest import Input as FileInput
 from captures.tables.options import (
@@ -49,7 +48,7 @@ from captures.tables.whole_rows import WholeTables, needs
 from dissectors.session_context import SessionContext
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SETTLED = 10.0
 """Seconds without a write after which the newest file counts as finished."""
@@ -97,7 +96,7 @@ class _CumulativeTables:
         self.add_connections(read)
         source = read.given.plan.source()
         whole = Whole(
-            [self._wholes[number] for number in range(len(self._wholes))],
+            (PackedConnections.of(self._wholes),),
             task.facts,
             self._statistics,
             self._latest,
@@ -258,7 +257,7 @@ class Follower:
             task = Task.of(read, self._wanted, self._folder.staged)
             self._progress(WRITING, 0, 0)
             with ThreadPoolExecutor(1) as threads:
-                written = threads.submit(self._write, task, read)
+                written = threads.submit(self._write, task, reading.contexts)
                 self._cumulative.add(task, read)
                 done = written.result()
         finally:
@@ -276,11 +275,10 @@ class Follower:
         self._state = after
         self._batch += 1
 
-    def _write(self, task: Task, read: MergeResult) -> list[TaskResult]:
+    def _write(self, task: Task, contexts: DataFrame) -> list[TaskResult]:
         tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
         if not tables:
             return []
-        contexts = by_range(self._spark, context=list(map(pack, read.numbered.contexts)))
         writer = RangeWriter(task, tables, prefix=f"{self._batch:05d}x")
         found = collected(contexts.mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]

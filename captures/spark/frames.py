@@ -7,13 +7,12 @@ when rows are requested. Spark treats the result like any other DataFrame.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from captures.filters import compile_filter
 from captures.names import Names
-from captures.ranges.edges import pack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.jobs import Input
 from captures.ranges.plan import RANGE_BYTES, make_plan
@@ -22,7 +21,7 @@ from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import RowFunction, SparkCaptureReader
 from captures.spark.pipeline import processors, settings_of
 from captures.spark.table_writer import TableBuilder, dealt_out, header_rows
-from captures.spark.task import Task, by_range, header_only
+from captures.spark.task import Task, header_only
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
@@ -57,7 +56,6 @@ class _ReadCapture:
     spark: SparkSession
     reading: SparkCaptureReader
     task: Task
-    contexts: list[bytes] = field(default_factory=list)
 
 
 def exchanges(
@@ -117,8 +115,7 @@ def _read(
     keylog = Path(how.keylog).read_bytes() if how.keylog else b""
     given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
     reading = SparkCaptureReader(spark, given)
-    read = reading.read
-    return _ReadCapture(spark, reading, Task.of(read, wanted), list(map(pack, read.numbered.contexts)))
+    return _ReadCapture(spark, reading, Task.of(reading.read, wanted))
 
 
 def _unnamed(_: str) -> str | None:
@@ -128,13 +125,14 @@ def _unnamed(_: str) -> str | None:
 def _frame(read: _ReadCapture, name: str) -> DataFrame:
     columns = read.task.columns.get(name)
     shape = ddl(name, columns)
-    task = read.task.with_groups(read.spark, read.contexts)
+    contexts = read.reading.contexts
+    task = read.task.with_groups(contexts)
     if name not in PER_EXCHANGE:
-        whole = whole_of(read.reading.read.numbered, read.reading.read.marks)
+        reading = read.reading
+        whole = whole_of(reading.read.numbered, reading.read.marks, reading.connections)
         settings = settings_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
         maker = _TableMaker(TableBuilder(settings, whole))
-        return dealt_out(read.spark, read.contexts, settings, whole).mapInArrow(maker, shape)
-    contexts = by_range(read.spark, context=read.contexts)
+        return dealt_out(read.spark, contexts, settings, whole).mapInArrow(maker, shape)
     header = header_only((name,), task)
     if header is not None and not read.reading.read.noted:
         together = read.reading.finished.join(contexts, "part").select("part", "context", "data")

@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from captures.packets import CaptureError
 from captures.packets.remote import absolute
-from captures.ranges.edges import pack
 from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import whole_of
@@ -21,7 +20,7 @@ from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import watched
 from captures.spark.session import is_connect, running_session
 from captures.spark.table_writer import AnalysisSettings, HeaderWriter, RangeWriter, TableBuilder, dealt_out
-from captures.spark.task import WRITTEN, Task, TaskResult, by_range, collected, faults_of, header_only
+from captures.spark.task import WRITTEN, Task, TaskResult, collected, faults_of, header_only
 from captures.spark.task_shares import shares_of
 from captures.tables.folder import Folder, Part, open_folder
 from captures.tables.inputs import RunInputs, choose_inputs
@@ -141,21 +140,22 @@ def _write(
 ) -> list[TaskResult]:
     """Write all tables. Those that need all exchanges start first, because they take longest."""
     read = reading.read
-    packed = [pack(context) for context in read.numbered.contexts]
-    task = Task.of(read, wanted, folder.staged).with_groups(spark, packed)
+    task = Task.of(read, wanted, folder.staged).with_groups(reading.contexts)
     jobs: dict[str, Callable[[], DataFrame]] = {}
     if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
         settings = settings_of(read, task, of_the_whole, wanted, processors(spark))
-        whole = whole_of(read.numbered, read.marks)
+        whole = whole_of(read.numbered, read.marks, reading.connections)
         builder = TableBuilder(settings, whole)
-        jobs[_WHOLE] = lambda: dealt_out(spark, packed, settings, whole).mapInArrow(builder, WRITTEN)
+        jobs[_WHOLE] = lambda: dealt_out(spark, reading.contexts, settings, whole).mapInArrow(
+            builder, WRITTEN
+        )
     if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
-        columns, ranges = header_only(tables, task), by_range(spark, context=packed)
+        columns = header_only(tables, task)
         if columns is not None and not read.noted:
-            finished = reading.finished.join(ranges, "part")
+            finished = reading.finished.join(reading.contexts, "part")
             jobs[_EXCHANGES] = partial(finished.mapInArrow, HeaderWriter(task, columns), WRITTEN)
         else:
-            jobs[_EXCHANGES] = partial(ranges.mapInArrow, RangeWriter(task, tables), WRITTEN)
+            jobs[_EXCHANGES] = partial(reading.contexts.mapInArrow, RangeWriter(task, tables), WRITTEN)
     return [each for job in side_by_side(spark, jobs) for _, each in sorted(job.items())]
 
 
@@ -210,8 +210,7 @@ def processors(spark: SparkSession) -> int:
 # ---------------------------------------------------------------- reporting
 def _outcome(read: MergeResult, done: Sequence[TaskResult], options: TablesOptions) -> dict[str, Any]:
     """Return the fields of the summary that depend on what was read and written."""
-    wholes, marks = list(read.numbered.connections.values()), read.marks
-    plan = read.given.plan
+    marks, plan = read.marks, read.given.plan
     tasks = [0] * len(plan.files)
     for part in plan.ranges:
         for number in range(*part.files):
@@ -226,13 +225,13 @@ def _outcome(read: MergeResult, done: Sequence[TaskResult], options: TablesOptio
         "exchanges": read.numbered.exchanges,
         "undecoded": sum(each.undecoded for each in done),
         "faults": FaultSummary.of(faults_of(done)),
-        "lost_bytes": sum(stream["lost"] + stream["cut"] for whole in wholes for stream in whole.streams),
+        "lost_bytes": read.numbered.lost_bytes,
         "damage": damage_sentences(damage for mark in marks for damage in mark.statistics.damage),
         "notes": note_sentences(
             options,
             exchanges=read.numbered.exchanges,
             fitting=sum(each.exchanges for each in done),
             dropped=sum(mark.statistics.dropped for mark in marks),
-            foreign=sum(bool(whole.foreign) for whole in wholes),
+            foreign=read.numbered.foreign,
         ),
     }

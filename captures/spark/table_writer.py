@@ -33,13 +33,12 @@ from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.headers import headers_of
 from captures.ranges.range_reader import FinishedExchanges
 from captures.ranges.whole import Whole, WholeCapture
-from captures.spark.capture_reader import RowFunction
+from captures.spark.capture_reader import RowFunction, packed_rows
 from captures.spark.located_exchanges import LOCATED, LocatedCapture, located, located_schema
 from captures.spark.task import (
     WRITTEN,
     Task,
     TaskResult,
-    by_range,
     collected,
     result_row,
 )
@@ -170,8 +169,11 @@ class AnalysisSettings:
 
     def tables(self, share: Share, capture: Any) -> WholeTables | _Collector:
         """Return the table builder, or the collector, of a share."""
+        # a range alone has no facts about its connections; it only needs to know whether there are several clusters
+        facts = capture.facts if isinstance(capture, WholeCapture) else self.task.facts
+        clusters = Clusters(capture, facts)
         if share.collects:
-            return _Collector(capture, self.task)
+            return _Collector(capture, self.task, clusters)
         return WholeTables(
             capture,
             self.task.knowledge().topic_name,
@@ -182,7 +184,7 @@ class AnalysisSettings:
             has=share.has,
             follow=not self.collects,
             count=self.task.filter is not None,
-            clusters=Clusters(capture, self.task.facts),
+            clusters=clusters,
         )
 
     def deciding(self, part: RangeExchanges, facts: Mapping[str, Any] | None = None) -> DecisionColumns:
@@ -209,9 +211,8 @@ class AnalysisSettings:
 class _Collector:
     """Collects the histories of groups, in place of :class:`~captures.tables.whole_rows.WholeTables`."""
 
-    def __init__(self, capture: Any, task: Task) -> None:
+    def __init__(self, capture: Any, task: Task, clusters: Clusters) -> None:
         self.faults: Faults = capture.faults
-        clusters = Clusters(capture, task.facts)
         self.groups = ClusterHistories(task.knowledge().topic_name, clusters=clusters)
         self._add = self.faults.guarded(self.groups.add, HISTORIES)
 
@@ -456,7 +457,7 @@ class TableBuilder:
             capture.take(here.table, np.arange(len(here.table)), here.table.column("connection"))
         shown = rows.column("shown").to_pylist()
         indexes = [index for index, each in enumerate(shown) if each is not None]
-        for index, exchange in zip(indexes, here.exchanges(task.facts, indexes), strict=True):
+        for index, exchange in zip(indexes, here.exchanges(capture.facts, indexes), strict=True):
             tables.add(exchange, shown[index] if task.filter is None else None)
         for faults in (capture.faults, here.faults):
             faults.locate(here.file_of)
@@ -487,20 +488,20 @@ class HistoryCollector(TableBuilder):
 
 
 def dealt_out(
-    spark: SparkSession, contexts: Sequence[bytes], settings: AnalysisSettings, whole: Whole
+    spark: SparkSession, contexts: DataFrame, settings: AnalysisSettings, whole: Whole
 ) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 
-    :param contexts: of all ranges, packed
+    :param contexts: of all ranges
     :param whole: data of the capture as a whole
     """
-    found = dict.fromkeys(range(len(contexts)), FoundFacts())
+    count = len(settings.task.given.plan.ranges)
+    found = dict.fromkeys(range(count), FoundFacts())
     if settings.task.filter is None or settings.collects:
-        finder = FactFinder(settings)
-        found = collected(by_range(spark, context=contexts).mapInArrow(finder, WRITTEN))
+        found = collected(contexts.mapInArrow(FactFinder(settings), WRITTEN))
     merged = MergedFacts.of([found[number] for number in sorted(found)])
-    ranges = by_range(spark, context=contexts, merged=list(map(pack, merged)))
-    rows = ranges.mapInArrow(ExchangeDealer(settings), LOCATED_SHARES)
+    ranges = contexts.join(packed_rows(spark, merged=list(map(pack, merged))), "part")
+    rows = ranges.repartitionById(count, "part").mapInArrow(ExchangeDealer(settings), LOCATED_SHARES)
     if settings.collects:  # one task per collecting share, which also passes on rows of other shares
         count = sum(share.collects for share in settings.shares)
         rows = _by_share(rows, count).mapInArrow(HistoryCollector(settings, whole), LOCATED_SHARES)

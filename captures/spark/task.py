@@ -15,7 +15,7 @@ from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, MergeResult, read_exchanges
-from captures.spark.capture_reader import RowFunction
+from captures.spark.capture_reader import columns_of
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, StagingFolder
@@ -25,7 +25,7 @@ from dissectors.session_context import SessionContext, SessionFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from captures.filters.filter import Filter
     from captures.filters.groups import GroupInference
@@ -98,16 +98,15 @@ class Task:
         known.add(self.facts)
         return known
 
-    def with_groups(self, spark: SparkSession, contexts: Sequence[bytes]) -> Task:
+    def with_groups(self, contexts: DataFrame) -> Task:
         """Return the task with `groups` set if the filter needs them; a job then reads all exchanges.
 
-        :param contexts: of all ranges, packed
+        :param contexts: of all ranges
         """
         if self.filter is None or not self.filter.needs_groups or self.groups is not None:
             return self
-        ids = spark.range(0, 1, 1, 1)
-        groups = collected(ids.mapInArrow(GroupLearner(self, contexts), WRITTEN))[0]
-        return replace(self, groups=groups)
+        every = contexts.repartition(1).sortWithinPartitions("part")
+        return replace(self, groups=collected(every.mapInArrow(GroupLearner(self), WRITTEN))[0])
 
     def fitting(
         self, part: RangeExchanges, keys: frozenset[int] | None, *, summary: bool
@@ -167,38 +166,27 @@ class Task:
 
 
 @dataclass(frozen=True)
-class GroupLearner(RowFunction):
-    """Infers group membership from the exchanges of all ranges, for filters that refer to groups."""
+class GroupLearner:
+    """Infers group membership from the exchanges of all ranges, in their order, for filters that refer to groups."""
 
     task: Task
-    contexts: Sequence[bytes]
-    inputs = ("id",)
 
-    def batches(self, number: int) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from captures.filters.groups import GroupInference
 
+        contexts = [context for batch in batches for (context,) in columns_of(batch, "context")]
         groups = GroupInference(self.task.knowledge().topic_name)
-        self._observe(groups, MEMBER_APIS)
+        self._observe(groups, contexts, MEMBER_APIS)
         if groups.contested:  # only then the partitions of Fetch requests matter
-            self._observe(groups, frozenset({ApiKey.FETCH}))
-        yield result_row(number, groups)
+            self._observe(groups, contexts, frozenset({ApiKey.FETCH}))
+        yield result_row(0, groups)
 
-    def _observe(self, groups: GroupInference, keys: frozenset[int]) -> None:
-        for context in self.contexts:
+    def _observe(self, groups: GroupInference, contexts: Sequence[bytes], keys: frozenset[int]) -> None:
+        for context in contexts:
             part = self.task.read(unpack(context))
             observe = part.capture.faults.guarded(groups.observe, INFERRING)
             for exchange in part.exchanges(apis=keys, annotate=False, summary=False):
                 observe(exchange)
-
-
-def by_range(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
-    """Return packed values of all ranges, in their order, with the column ``part``; each range is a partition."""
-    import pyarrow as pa
-
-    count = len(next(iter(columns.values())))
-    arrays = {name: pa.array(values, pa.binary()) for name, values in columns.items()}
-    frame = spark.createDataFrame(pa.table({"part": pa.array(range(count), pa.int32()), **arrays}))
-    return frame.repartitionById(count, "part")
 
 
 def collected(frame: DataFrame) -> dict[int, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from captures.export.columns import choose
+
 
 class Needs(Enum):
     """The parts of an exchange that a column needs. Each includes the ones before it."""
@@ -66,15 +68,7 @@ class Table(NamedTuple):
 
         :raises ValueError: for an unknown name, or an empty choice
         """
-        if names is None:
-            return self.usual
-        wanted = list(names)
-        known = {column.name: column for column in self.columns}
-        unknown = [name for name in wanted if name not in known]
-        if unknown or not wanted:
-            problem = f"{unknown[0]!r} is no column of {self.name}" if unknown else "no column was chosen"
-            raise ValueError(f"{problem}; there are {', '.join(column.name for column in self.columns)}")
-        return tuple(known[name] for name in dict.fromkeys(wanted))
+        return self.usual if names is None else choose(names, self.columns, self.name)
 
 
 HEADER = Needs.HEADER

@@ -198,7 +198,7 @@ class ExportRun(
         if columns == "all":
             return COLUMNS
         with usage_errors(ValueError, before="--columns: "):
-            return choose(columns.replace(" ", "").split(","))
+            return choose(columns.replace(" ", "").split(","), COLUMNS)
 
     # ------------------------------------------------------------ running
     def execute(self) -> NoReturn:

@@ -67,7 +67,12 @@ class Components:
                 if less is not more:
                     more |= less
                     of.update(dict.fromkeys(less, more))
-        self._first = {name: min(together) for name, together in of.items() if len(together) > 1}
+        distinct = {id(together): together for together in of.values() if len(together) > 1}
+        self._first = {
+            name: first
+            for together, first in ((each, min(each)) for each in distinct.values())
+            for name in together
+        }
 
     def of_part(self, names: Iterable[str]) -> Components:
         """Return what exchanges with these :func:`nodes` need of the components."""

@@ -83,7 +83,7 @@ def test_long_cells_of_csv_are_written_in_pieces(
     exchanges: list[Exchange], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, pieces = io.StringIO(newline=""), io.StringIO(newline="")
-    columns = choose([column.name for column in COLUMNS])
+    columns = choose([column.name for column in COLUMNS], COLUMNS)
     write_csv(exchanges, whole, columns)
     monkeypatch.setattr(csv_export, "_LONG", 7)
     write_csv(exchanges, pieces, columns)
@@ -137,7 +137,11 @@ def test_csv(exchanges: list[Exchange]) -> None:
 )
 def test_texts_in_csv_are_no_formulas(exchanges: list[Exchange], said: str, cell: str) -> None:
     file = io.StringIO(newline="")
-    write_csv([replace(exchanges[0], client_id=said, latency=-5)], file, choose(["client_id", "latency_ns"]))
+    write_csv(
+        [replace(exchanges[0], client_id=said, latency=-5)],
+        file,
+        choose(["client_id", "latency_ns"], COLUMNS),
+    )
     file.seek(0)
     assert next(csv.DictReader(file)) == {"client_id": cell, "latency_ns": "-5"}
 
@@ -155,7 +159,7 @@ def test_blocks_are_written_like_their_exchanges(name: str, monkeypatch: pytest.
     every = range(len(reader))
     blocks = list(SummarisedExchanges(reader, waits=True).blocks(every))
     one_by_one = list(SummarisedExchanges(ExchangeReader(capture, annotate=False), waits=True).several(every))
-    columns = choose(PLAIN)
+    columns = choose(PLAIN, COLUMNS)
     texts = ["".join(text for text, _ in csv_pieces(each, columns)) for each in (blocks, one_by_one)]
     assert texts[0] == texts[1]
     assert len(list(csv.reader(io.StringIO(texts[0], newline="")))) == len(every)
@@ -188,7 +192,7 @@ def test_parquet_writes_row_groups(exchanges: list[Exchange], monkeypatch: pytes
     monkeypatch.setattr(parquet, "_ROW_GROUP_BYTES", 1)
     monkeypatch.setattr(parquet, "_ROWS_PER_STEP", 100)
     file = io.BytesIO()
-    write_parquet(exchanges, file, choose(["number", "api"]))
+    write_parquet(exchanges, file, choose(["number", "api"], COLUMNS))
     read = pq.ParquetFile(io.BytesIO(file.getvalue()))
     assert read.num_row_groups == 5
     assert read.read()["number"].to_pylist() == list(range(1, 403))
@@ -213,6 +217,6 @@ def test_columns_are_named_as_in_the_json() -> None:
 
 
 def test_a_column_that_is_none() -> None:
-    assert [column.name for column in choose(["api", "number"])] == ["api", "number"]
-    with pytest.raises(ValueError, match="'apis' is not a column; there are number, time,"):
-        choose(["apis"])
+    assert [column.name for column in choose(["api", "number"], COLUMNS)] == ["api", "number"]
+    with pytest.raises(ValueError, match="'apis' is not a column of exchanges; there are number, time,"):
+        choose(["apis"], COLUMNS)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from captures.ranges.edges import pack, unpack
+from captures.ranges.exchange_numbers import Context
 from captures.ranges.jobs import Input, RangeOutput, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import PARTS, SparkCaptureReader, batches_of, parts
@@ -25,19 +27,25 @@ def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
     found = reading.read
     assert found.numbered.exchanges == expected.numbered.exchanges == 402
     assert [pack(each.mark) for each in found.marked] == [pack(each.mark) for each in expected.marked]
-    for one, other in zip(found.numbered.contexts, expected.numbered.contexts, strict=True):
-        assert (one.first_packet, one.first_number, one.count) == (
-            other.first_packet,
-            other.first_number,
-            other.count,
-        )
-        assert one.locals == other.locals
-    assert found.numbered.connections.keys() == expected.numbered.connections.keys()
+    contexts = {row["part"]: unpack(bytes(row["context"])) for row in reading.contexts.collect()}
+    assert [_facts(contexts[number]) for number in sorted(contexts)] == [
+        *map(_facts, expected.numbered.contexts)
+    ]
+    assert not any(context.locals for context in found.numbered.contexts)  # nothing in the driver
+    assert sorted(chain.from_iterable(each.ids.tolist() for each in reading.connections)) == [
+        *expected.numbered.connections
+    ]
     rows = {row["part"]: unpack(bytes(row["data"])) for row in reading.finished.collect()}
     assert len(rows) == len(found.given.plan.ranges)
     assert reading.after is None
     reading.close()
     assert reading._kept == []
+
+
+def _facts(context: Context) -> tuple[Any, ...]:
+    stitched = ((each.connection, each.row["packet"], each.time, each.pieces) for each in context.stitched)
+    counts = context.first_packet, context.first_number, context.count
+    return *counts, sorted(context.locals, key=lambda each: each.local), sorted(stitched)
 
 
 def test_only_some_ranges(spark: SparkSession) -> None:

@@ -60,7 +60,7 @@ def test_options() -> None:
         ({"path": "x", "filter": "api =="}, "filter: a value is missing"),
         ({"path": "x", "range_bytes": "0"}, "range_bytes is '0', and has to be a number from 1 on"),
         ({"path": "x", "buckets": "many"}, "buckets is 'many'"),
-        ({"path": "x", "columns": "api,nope"}, "columns: 'nope' is no column of exchanges"),
+        ({"path": "x", "columns": "api,nope"}, "columns: 'nope' is not a column of exchanges"),
     ],
 )
 def test_options_that_cannot_be_used(given: dict[str, str], told: str) -> None:
@@ -142,7 +142,7 @@ def test_a_schema_of_the_users_own_chooses_columns(spark: SparkSession) -> None:
     assert [tuple(row) for row in found] == [("ApiVersions", 3)]
     for schema, told in (
         ("number string", "schema: number is declared as string, and is int64"),
-        ("nope string", "schema: 'nope' is no column of exchanges"),
+        ("nope string", "schema: 'nope' is not a column of exchanges"),
     ):
         with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as raised:
             source.schema(schema).load(str(SAMPLE)).collect()

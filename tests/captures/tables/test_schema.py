@@ -86,7 +86,7 @@ def test_choosing() -> None:
     table = TABLES["exchanges"]
     assert [column.name for column in table.choose(["api", "number", "api"])] == ["api", "number"]
     assert "request" not in [column.name for column in table.choose()]
-    with pytest.raises(ValueError, match="'key' is no column of exchanges; there are run, number"):
+    with pytest.raises(ValueError, match="'key' is not a column of exchanges; there are run, number"):
         table.choose(["key"])
 
 

@@ -231,7 +231,7 @@ def test_mistakes(tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     for wrong, text in (
         ({"tables": ("topics",)}, "'topics' is no table"),
-        ({"columns": ("key",)}, "'key' is no column of exchanges"),
+        ({"columns": ("key",)}, "'key' is not a column of exchanges"),
         ({"only": ("nothing",)}, "nothing"),
         ({"filter": "api =="}, "a value is missing after =="),
         ({"follow": True}, "followed with Spark only"),

@@ -185,7 +185,7 @@ def test_a_capture_is_never_overwritten(tmp_path: Path) -> None:
         (["-o", "x.pcapng", "--payload", "none"], "--scrub blanks what records say"),
         (["-o", "x.json", "--synthetic"], "it needs pcapng"),
         (["-o", "x.json", "--columns", "api"], "only csv and parquet have columns"),
-        (["-o", "x.csv", "--columns", "apis"], "'apis' is not a column"),
+        (["-o", "x.csv", "--columns", "apis"], "'apis' is not a column of exchanges"),
         (["-o", "x.csv", "--text"], "it is for json"),
         (["-o", "x.csv", "-Y", "api =="], "invalid filter"),
         (["-o", "x.csv", "--keylog", "missing"], "the key log missing cannot be read"),

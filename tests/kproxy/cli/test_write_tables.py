@@ -138,7 +138,7 @@ def pass_over_files(tmp_path: Path, engine: str) -> None:
         (["--follow", "--engine", "single"], "--follow and --engine single cannot be combined"),
         (["--table", "nope"], "'nope' is no table"),
         (["--table", "findings", "--columns", "api"], "the table exchanges is not written"),
-        (["--columns", "nope"], "'nope' is no column of exchanges"),
+        (["--columns", "nope"], "'nope' is not a column of exchanges"),
         (["--spark-conf", "memory=4g"], "'memory=4g' is not a Spark setting"),
         (["--skip", "nope"], "nope"),
         (["-Y", "api =="], "invalid filter"),
