@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from captures.live.device import Device, Settings
     from captures.live.privileges import User
     from captures.live.process_finder import ProcessFinder
+    from captures.live.taps.jvm import AgentKeyLog
 
 _MAX_SNAPSHOT = 262_144
 _LATE = ("concurrent.futures.thread",)
@@ -97,6 +98,12 @@ class CaptureOptions:
         "Repeatable.",
     )
     tls_all: bool = option("--tls-all", help="The same for all processes.")
+    tls_agent: AnyFile | None = option(
+        "--tls-agent",
+        metavar="JAR",
+        help="With --tls-of a JVM: attach the agent extract-tls-secrets to it while packets are captured "
+        "(docs/tls.md).",
+    )
     no_names: bool = option("-n", hidden=True)  # for tcpdump's users: kproxy never asks a name server
     unbuffered: bool = option("-U", hidden=True)  # for tcpdump's users: kproxy always writes at once
 
@@ -181,7 +188,7 @@ def sniff(options: SniffOptions) -> None:
 def _refuse_contradictions(options: SniffOptions) -> None:
     written, ring, quiet = options.write is not None, options.ring is not None, options.quiet
     kept_on_disk = ring or (written and options.write != "-")
-    taps = _taps(options)
+    taps, agent = _taps(options), options.tls_agent is not None
     packets = (
         options.interface,
         options.capture_filter,
@@ -190,6 +197,10 @@ def _refuse_contradictions(options: SniffOptions) -> None:
         *options.expression,
     )
     wrong = {
+        "--tls-agent needs --tls-of PID, once: the JVM to attach it to": agent and len(options.tls_of) != 1,
+        "--tls-agent makes a key log: leave --keylog out": agent and options.keylog is not None,
+        "the key log of --tls-agent ends with the capture, and packets of -w and --ring could not be read later: "
+        "attach the agent yourself (docs/tls.md)": agent and (written or ring),
         "--tls-of and --tls-all read calls, not packets: without -i, -f, EXPRESSION, -p and --keylog": taps
         and any(packets),
         "--tls-all includes every process of --tls-of: use one or the other": options.tls_all
@@ -221,7 +232,8 @@ def _settings(options: SniffOptions) -> Settings:
 
     interface = options.interface
     if _taps(options):
-        interface = "all processes" if options.tls_all else f"process {', '.join(map(str, options.tls_of))}"
+        one = "process" if len(options.tls_of) == 1 else "processes"
+        interface = "all processes" if options.tls_all else f"{one} {', '.join(map(str, options.tls_of))}"
     elif interface is None:
         interface = ANY if sys.platform == "linux" else interfaces()[0].name
     elif interface.isdecimal():
@@ -245,6 +257,7 @@ class OpenFiles:
     :ivar settings: of the device
     :ivar output: the file of ``-w``, and its path
     :ivar keylog: the key log, if this process may not be able to open it later
+    :ivar agent: the key log that an agent writes
     :ivar find: finds the processes behind local ends; None if this process needs no help with that
     """
 
@@ -253,6 +266,7 @@ class OpenFiles:
     output: tuple[BinaryIO, Path] | None
     keylog: BinaryIO | None
     find: ProcessFinder | None
+    agent: AgentKeyLog | None = None
 
 
 def _open(settings: Settings, options: SniffOptions) -> OpenFiles:
@@ -267,8 +281,13 @@ def _open(settings: Settings, options: SniffOptions) -> OpenFiles:
     heir, write = successor(options.user), options.write
     # started before the device is open, so that it does not inherit it
     find = ProcessFinder(heir) if heir is not None and sys.platform == "linux" else None
+    agent = None
     try:
         device = _tap(settings, options.tls_of) if _taps(options) else _device(settings)
+        if options.tls_agent is not None:  # the device is open: connections from now on are captured whole
+            from captures.live.taps.jvm import AgentKeyLog
+
+            agent = AgentKeyLog(options.tls_of[0], options.tls_agent)
         chosen = heir is not None and heir.chosen
         output = None if chosen else _output(write, None)
         secrets = None if chosen or heir is None else _opened(options.keylog)
@@ -277,10 +296,11 @@ def _open(settings: Settings, options: SniffOptions) -> OpenFiles:
             become(heir)
         elif os.geteuid() != 0:
             give_up_capabilities()
-        return OpenFiles(device, settings, output or _output(write, heir), secrets, find)
+        return OpenFiles(device, settings, output or _output(write, heir), secrets, find, agent)
     except BaseException:
-        if find is not None:
-            find.close()
+        for helper in (find, agent):
+            if helper is not None:
+                helper.close()
         raise
 
 
@@ -295,7 +315,8 @@ def _opened(keylog: str | None) -> BinaryIO | None:
 
 
 def _taps(options: SniffOptions) -> bool:
-    return bool(options.tls_of) or options.tls_all
+    """Return whether calls are captured, not packets."""
+    return (bool(options.tls_of) or options.tls_all) and options.tls_agent is None
 
 
 def _tap(settings: Settings, processes: Sequence[int]) -> Device:
@@ -303,8 +324,9 @@ def _tap(settings: Settings, processes: Sequence[int]) -> Device:
     from captures.live.device import DeviceError
     from captures.live.taps.device import TlsTap
 
-    what = f"what {settings.interface} say over TLS"
-    echo(f"kproxy: reads {what}, decrypted, secrets included; bpftrace sets probes ...", err=True)
+    say = "says" if len(processes) == 1 else "say"
+    what = f"what {settings.interface} {say} over TLS, decrypted, secrets included"
+    echo(f"kproxy: reads {what}; bpftrace sets probes ...", err=True)
     try:
         return TlsTap(settings, processes)
     except DeviceError as error:

@@ -10,4 +10,5 @@ calls. Calls that were lost on the way are missing bytes of a stream, as lost pa
     script.py         files -> a program for bpftrace
     calls.py          lines of that program -> packets
     device.py         all of it, as a device to capture from
+    jvm.py            JVMs have no such library: a Java agent that writes a key log
 """

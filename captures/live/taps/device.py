@@ -17,6 +17,7 @@ from pathlib import Path
 from captures.live.device import Counts, DeviceError, NotPermittedError, Settings
 from captures.live.pcap_output import PcapOutput, pcap_record
 from captures.live.taps.calls import TlsCalls
+from captures.live.taps.jvm import is_jvm
 from captures.live.taps.libraries import libraries_of, processes
 from captures.live.taps.script import program
 from dissectors.units import SECOND
@@ -27,7 +28,7 @@ _AT_ONCE = 1 << 20
 _MOST_LOST = re.compile(rb"Lost (\d+) events")
 _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 _SYSTEM_CALLS = Path("/sys/kernel/tracing/events/syscalls")
-_COMMAND = "{} & exec >&- 2>&-; read -r line; kill -INT $!; wait $!"
+_COMMAND = "{} & exec >&- 2>&-; read -r line; kill $!; wait $!"
 """Runs until its standard input is closed: the process that does so may no longer signal processes of root."""
 
 
@@ -50,6 +51,9 @@ class TlsTap(PcapOutput):
         gone = [pid for pid in pids if not Path(f"/proc/{pid}").exists()]
         if gone:
             raise DeviceError(f"there is no process {gone[0]}")
+        java = [pid for pid in pids if is_jvm(pid)]
+        if java:
+            raise DeviceError(f"process {java[0]} is a JVM: add --tls-agent JAR, the agent of docs/tls.md")
         libraries = libraries_of(pids or processes(), bpftrace)
         if not libraries:
             raise DeviceError(

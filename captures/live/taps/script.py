@@ -4,7 +4,8 @@ bpftrace 0.17 prints at most 200 bytes of a buffer, and takes 50 us for that; th
 take a tenth. So data comes in chunks of 24 numbers; what is shorter than a chunk comes as a buffer.
 
 The connection of an ``SSL`` object is the socket that the thread reads or writes in a call with it. If it never does,
-because the program moves the ciphertext itself (``asyncio``, Node), it is the socket that the thread has read before.
+because the program moves the ciphertext itself (``asyncio``, Node), it is the socket that the thread has read before
+the call that completed the handshake, or that returned data.
 Addresses come from the kernel's ``struct sock``, which takes BTF.
 
 Lines, with times in ns since the start of the machine::
@@ -74,7 +75,7 @@ uprobe:PATH:SSL_do_handshake /WANTED/ {
 }
 uretprobe:PATH:SSL_do_handshake /@ssl[tid]/ {
   $ssl = @ssl[tid];
-  if (!@socket[pid, $ssl]) { @socket[pid, $ssl] = @last[tid]; }
+  if (retval == 1 && !@socket[pid, $ssl]) { @socket[pid, $ssl] = @last[tid]; }
   delete(@ssl[tid]);
 }
 """
@@ -93,7 +94,7 @@ uretprobe:PATH:FUNCTION /@ssl[tid]/ {
   $size = (uint64)0;
   if ((int32)retval > 0) { $size = AMOUNT; }
   if ($size > 0) {
-    if (!@socket[pid, $ssl]) { @socket[pid, $ssl] = @last[tid]; }
+    BIND
     $sk = (struct sock *)kptr(@socket[pid, $ssl]);
     $family = $sk->__sk_common.skc_family;
     $at = COUNTED[pid, $ssl]; $now = nsecs;
@@ -165,6 +166,7 @@ def _call(function: str) -> str:
         "FORMS": " ".join(["%llx"] * (CHUNK // 8)),
         "NUMBERS": numbers,
         "SIX": six,
+        "BIND": "if (!@socket[pid, $ssl]) { @socket[pid, $ssl] = @last[tid]; }" if kind == "SSL_read" else "",
     }
     text = _CALL
     for name, value in values.items():
