@@ -23,7 +23,8 @@ from captures.live.taps.script import program
 from dissectors.units import SECOND
 
 _ETHERNET = 1
-_READY_SECONDS = 120.0
+_READY_SECONDS = 300.0
+_TRIAL_SECONDS = 60.0
 _AT_ONCE = 1 << 20
 _MOST_LOST = re.compile(rb"Lost (\d+) events")
 _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
@@ -191,9 +192,9 @@ def trial() -> list[str]:
     probes = [f'uprobe:"{each.path}":SSL_free {{ @calls = 0; }}' for each in libraries[:1]]
     command = [bpftrace, "-e", " ".join([*probes, "BEGIN { exit(); }"])]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_READY_SECONDS, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, timeout=_TRIAL_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
-        return [f"bpftrace sets no probe within {_READY_SECONDS:.0f} s"]
+        return [f"bpftrace sets no probe within {_TRIAL_SECONDS:.0f} s"]
     return [f"bpftrace: {_reason(done.stderr)}"] if done.returncode else []
 
 

@@ -20,6 +20,7 @@ Lines, with times in ns since the start of the machine::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from captures.live.taps.libraries import Library
@@ -125,6 +126,7 @@ uretprobe:PATH:FUNCTION /@ssl[tid]/ {
 }
 """
 
+_PROBE = re.compile(r"(\w+:)PATH(:\w+)")
 _INSIDE = ("read", "write", "recvfrom", "sendto", "recvmsg", "sendmsg", "readv", "writev")
 _BEFORE = ("read", "recvfrom", "recvmsg", "readv")
 
@@ -138,13 +140,16 @@ def program(libraries: Sequence[Library], processes: Collection[int]) -> str:
     parts = [_BEGIN]
     parts += [_SYSTEM_CALLS.replace("CALL", call) for call in _INSIDE]
     parts += [_RECEIVES.replace("CALL", call) for call in _BEFORE]
-    for library in libraries:
-        parts += [
-            text.replace("PATH", f'"{library.path}"').replace("WANTED", wanted)
-            for function, text in _TEXTS.items()
-            if function in library.functions
-        ]
+    for function, text in _TEXTS.items():
+        paths = [each.path for each in libraries if function in each.functions]
+        if paths:
+            parts.append(_probing(text, paths).replace("WANTED", wanted))
     return "".join([*parts, f'profile:hz:{BEATS} {{ printf("b %d %llu\\n", cpu, nsecs); }}\n'])
+
+
+def _probing(text: str, paths: Sequence[str]) -> str:
+    """Return a probe with all files; bpftrace compiles it once then."""
+    return _PROBE.sub(lambda at: ", ".join(f'{at[1]}"{path}"{at[2]}' for path in paths), text)
 
 
 def _call(function: str) -> str:
