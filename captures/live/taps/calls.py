@@ -86,12 +86,13 @@ class TlsCalls:
     a later heartbeat.
 
     :ivar unplaced: calls whose connection remained unknown
+    :ivar lost: lines that bpftrace could not print in time; 0.17 says so among the others
     :ivar cut: calls of which the program prints a part only
     :ivar ready: whether a line has come, so that all probes are set
     """
 
     def __init__(self) -> None:
-        self.unplaced = self.cut = 0
+        self.unplaced = self.lost = self.cut = 0
         self.ready = False
         self._beats: dict[str, tuple[int, int]] = {}
         self._connections: dict[tuple[str, str], _Connection] = {}
@@ -104,7 +105,8 @@ class TlsCalls:
     def feed(self, lines: Iterable[str]) -> None:
         """Take lines; those in another form are passed over."""
         takes = {
-            "b": self._beat, "o": self._call, "w": self._words, "x": self._bytes, "6": self._six, "f": self._free
+            "b": self._beat, "o": self._call, "w": self._words, "x": self._bytes, "6": self._six, "f": self._free,
+            "Lost": self._count_lost,
         }  # fmt: skip
         for line in lines:
             kind, _, rest = line.partition(" ")
@@ -131,6 +133,9 @@ class TlsCalls:
             for packet in self._end(time, entry) if isinstance(entry, _Connection) else self._place(entry):
                 made += 1
                 yield packet
+
+    def _count_lost(self, values: list[str]) -> None:
+        self.lost += int(values[0])
 
     def _beat(self, values: list[str]) -> None:
         cpu, time = values

@@ -137,6 +137,7 @@ class TlsTap(PcapOutput):
         assert process.stderr is not None
         said = _read(process.stderr.fileno())
         self._said = (self._said + (said or b""))[-_AT_ONCE:]
+        # where later versions say so
         self._lost += sum(int(each) for each in _MOST_LOST.findall(said or b""))
         data = _read(self.fileno())
         if data == b"":
@@ -147,7 +148,7 @@ class TlsTap(PcapOutput):
 
     def counts(self) -> Counts:
         calls = self._calls
-        dropped = self._lost + calls.cut
+        dropped = self._lost + calls.lost + calls.cut
         return Counts(self._packets + dropped, dropped, calls.unplaced)
 
     def close(self) -> None:

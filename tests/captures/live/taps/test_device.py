@@ -34,7 +34,9 @@ def test_what_is_printed_becomes_a_capture(monkeypatch: pytest.MonkeyPatch, tmp_
     text = gzip.decompress((DATA / "taps_kcat_13.txt.gz").read_bytes()).decode()
     end = "".join(f"b {cpu} {1 << 62}\n" * 2 for cpu in range(64) if f"b {cpu} " in text)
     printed.write_text(text + end)
-    imitate(monkeypatch, tmp_path, f"echo Lost 7 events >&2; cat {printed}; exec sleep 600")
+    imitate(
+        monkeypatch, tmp_path, f"echo Lost 3 events >&2; echo Lost 4 events; cat {printed}; exec sleep 600"
+    )
     tap = TlsTap(Settings("process 1"), [os.getpid()])
     path = tmp_path / "calls.pcap"
     with path.open("wb") as file:
