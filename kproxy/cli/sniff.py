@@ -42,7 +42,7 @@ Examples:
   sudo kproxy sniff -Y 'error or latency > 1s'         matches of a filter (docs/filters.md)
   sudo kproxy sniff -i lo -w kafka.pcap                show exchanges, write all packets
   sudo kproxy sniff --keylog keys.log                  TLS (docs/tls.md)
-  sudo kproxy sniff --tls-of $(pidof kcat)             TLS without keys, at the calls of the TLS library
+  sudo kproxy sniff --tls-of 4711                      TLS without keys, at the calls of the TLS library
   sudo kproxy sniff -q --ring 5GB --keep error         the flight recorder (docs/sniff.md)
 """
 
