@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import re
 import select
@@ -74,15 +75,15 @@ class TlsTap(PcapOutput):
 
     @staticmethod
     def _start(bpftrace: str, text: str, buffer_size: int) -> subprocess.Popen[bytes]:
-        pages = max(buffer_size // (os.cpu_count() or 1) // os.sysconf("SC_PAGE_SIZE"), 64)
+        pages = max(buffer_size // (os.cpu_count() or 1) // mmap.PAGESIZE, 64)
         limits = {
-            "STRLEN": 200,  # the most that 0.17 takes
-            "MAX_STRLEN": 200,  # its name since 0.20
-            "MAP_KEYS_MAX": 1 << 16,
-            "MAX_MAP_KEYS": 1 << 16,
-            "PERF_RB_PAGES": 1 << pages.bit_length() - 1,
-            "MAX_PROBES": 4096,
-            "MAX_BPF_PROGS": 4096,
+            "strlen": 200,  # the most that 0.17 takes
+            "max_strlen": 200,  # its name since 0.20
+            "map_keys_max": 1 << 16,
+            "max_map_keys": 1 << 16,
+            "perf_rb_pages": 1 << pages.bit_length() - 1,
+            "max_probes": 4096,
+            "max_bpf_progs": 4096,
         }
         program_file = os.memfd_create("taps")
         os.write(program_file, text.encode())
@@ -94,7 +95,7 @@ class TlsTap(PcapOutput):
             stderr=subprocess.PIPE,
             pass_fds=[program_file],
             start_new_session=True,  # Ctrl-C is for this process
-            env=os.environ | {f"BPFTRACE_{name}": str(value) for name, value in limits.items()},
+            env=os.environ | {f"bpftrace_{name}".upper(): str(value) for name, value in limits.items()},
         )
         os.close(program_file)
         for pipe in (process.stdout, process.stderr):
