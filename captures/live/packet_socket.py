@@ -8,7 +8,6 @@ kernel passes beside the frame, are put back, and other link types than Ethernet
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from contextlib import suppress
@@ -25,6 +24,7 @@ from captures.live.device import (
     NotPermittedError,
     Settings,
 )
+from captures.live.pcap_output import PcapOutput, pcap_record
 
 _ETHERNET, _LINUX_SLL = 1, 113  # link types of pcap files
 _ETHERNET_HARDWARE, _LOOPBACK_HARDWARE = 1, 772  # ARPHRD_ETHER, ARPHRD_LOOPBACK in linux/if_arp.h
@@ -44,17 +44,14 @@ _KERNEL_STATISTICS = Struct("@II")
 _AUXILIARY = Struct("@IIIHHHH")  # tpacket_auxdata: status, len, snaplen, mac, net, vlan_tci, vlan_tpid
 _TIME = Struct("@ll")
 
-_FILE_HEADER = Struct("=IHHiIII")
-_RECORD_HEADER = Struct("=IIII")
 _COOKED = Struct(">HHH8sH")
 _VLAN_TAG = Struct(">HH")
-_NANOSECOND_MAGIC = 0xA1B23C4D
 _ADDRESSES = 12  # bytes of the two addresses at the beginning of an Ethernet frame
 _TAG_PROTOCOL = 0x8100
 _ANCILLARY = 256
 
 
-class PacketSocket:
+class PacketSocket(PcapOutput):
     """An interface opened with an AF_PACKET socket; see :class:`~captures.live.device.Device`.
 
     :raises NotPermittedError: without the privilege to capture
@@ -69,9 +66,6 @@ class PacketSocket:
                 "Ubuntu, libpcap elsewhere), or leave the capture filter out; -Y filters what is shown"
             )
         self._interface = settings.interface
-        self._snapshot_length = settings.snapshot_length
-        self._file = -1
-        self._pending: list[bytes] = []
         self._counts = Counts()
         self._buffer = bytearray(settings.snapshot_length)
         self.warning = "without libpcap: capturing is slower, and packets may be dropped under load"
@@ -79,6 +73,7 @@ class PacketSocket:
         hardware = 0 if everything else self._hardware(settings.interface)
         self._loopback = hardware == _LOOPBACK_HARDWARE
         self._cooked = everything or hardware not in (_ETHERNET_HARDWARE, _LOOPBACK_HARDWARE)
+        super().__init__(_LINUX_SLL if self._cooked else _ETHERNET, settings.snapshot_length)
         # a socket without a protocol gets no packets before it is bound
         protocol = socket.htons(_ALL_PROTOCOLS) if everything else 0
         self._socket = self._open(socket.SOCK_DGRAM if self._cooked else socket.SOCK_RAW, protocol)
@@ -123,12 +118,6 @@ class PacketSocket:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def write_to(self, descriptor: int) -> None:
-        self.end_file()
-        self._file = os.dup(descriptor)
-        link_type = _LINUX_SLL if self._cooked else _ETHERNET
-        self._pending = [_FILE_HEADER.pack(_NANOSECOND_MAGIC, 2, 4, 0, 0, self._snapshot_length, link_type)]
-
     def pump(self, most: int) -> int:
         before = len(self._pending)
         for _ in range(most):
@@ -144,12 +133,6 @@ class PacketSocket:
             if not (address[2] == _OUTGOING and (self._loopback or address[3] == _LOOPBACK_HARDWARE)):
                 self._pending.append(self._record(size, ancillary, address))
         return len(self._pending) - before
-
-    def flush(self) -> None:
-        view = memoryview(b"".join(self._pending))
-        self._pending.clear()
-        while view:
-            view = view[os.write(self._file, view) :]
 
     def _record(self, size: int, ancillary: list[tuple[int, int, bytes]], address: Any) -> bytes:
         """Return the pcap record of the packet in the buffer.
@@ -178,14 +161,7 @@ class PacketSocket:
             added += len(header)
         elif tag:
             frame = frame[:_ADDRESSES] + tag + frame[_ADDRESSES:]
-        frame = frame[: self._snapshot_length]
-        return _RECORD_HEADER.pack(seconds, nanoseconds, len(frame), size + added) + frame
-
-    def end_file(self) -> None:
-        self._pending.clear()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        return pcap_record(seconds, nanoseconds, frame[: self._snapshot_length], size + added)
 
     def counts(self) -> Counts:
         with suppress(OSError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from captures.live.device import Device, Settings
     from captures.live.privileges import User
     from captures.live.process_finder import ProcessFinder
+    from captures.live.taps.jvm import AgentKeyLog
 
 _MAX_SNAPSHOT = 262_144
 _LATE = ("concurrent.futures.thread",)
@@ -40,6 +42,7 @@ Examples:
   sudo kproxy sniff -Y 'error or latency > 1s'         matches of a filter (docs/filters.md)
   sudo kproxy sniff -i lo -w kafka.pcap                show exchanges, write all packets
   sudo kproxy sniff --keylog keys.log                  TLS (docs/tls.md)
+  sudo kproxy sniff --tls-of 4711                      TLS without keys, at the calls of the TLS library
   sudo kproxy sniff -q --ring 5GB --keep error         the flight recorder (docs/sniff.md)
 """
 
@@ -85,6 +88,21 @@ class CaptureOptions:
         "--relinquish-privileges",
         metavar="USER",
         help="As root: switch to USER once the interface is open. Default: the user who called sudo, else nobody.",
+    )
+    tls_of: tuple[int, ...] = option(
+        "--tls-of",
+        metavar="PID",
+        multiple=True,
+        type=click.IntRange(1),
+        help="Linux: instead of packets, read what this process says over TLS, at the calls of its TLS library. "
+        "Repeatable.",
+    )
+    tls_all: bool = option("--tls-all", help="The same for all processes.")
+    tls_agent: AnyFile | None = option(
+        "--tls-agent",
+        metavar="JAR",
+        help="With --tls-of a JVM: attach the agent extract-tls-secrets to it while packets are captured "
+        "(docs/tls.md).",
     )
     no_names: bool = option("-n", hidden=True)  # for tcpdump's users: kproxy never asks a name server
     unbuffered: bool = option("-U", hidden=True)  # for tcpdump's users: kproxy always writes at once
@@ -154,7 +172,7 @@ def sniff(options: SniffOptions) -> None:
             _list_interfaces()
             return
         settings = _settings(options)
-        opened = _open(settings, options.user, options.write, options.keylog)
+        opened = _open(settings, options)
     except CaptureFilterError as error:
         raise click.UsageError(str(error)) from None
     except (DeviceError, PrivilegeError) as error:
@@ -170,7 +188,23 @@ def sniff(options: SniffOptions) -> None:
 def _refuse_contradictions(options: SniffOptions) -> None:
     written, ring, quiet = options.write is not None, options.ring is not None, options.quiet
     kept_on_disk = ring or (written and options.write != "-")
+    taps, agent = _taps(options), options.tls_agent is not None
+    packets = (
+        options.interface,
+        options.capture_filter,
+        options.own_frames,
+        options.keylog,
+        *options.expression,
+    )
     wrong = {
+        "--tls-agent needs --tls-of PID, once: the JVM to attach it to": agent and len(options.tls_of) != 1,
+        "--tls-agent makes a key log: leave --keylog out": agent and options.keylog is not None,
+        "the key log of --tls-agent ends with the capture, and packets of -w and --ring could not be read later: "
+        "attach the agent yourself (docs/tls.md)": agent and (written or ring),
+        "--tls-of and --tls-all read calls, not packets: without -i, -f, EXPRESSION, -p and --keylog": taps
+        and any(packets),
+        "--tls-all includes every process of --tls-of: use one or the other": options.tls_all
+        and bool(options.tls_of),
         "--ring keeps the latest packets, -w all of them: use one or the other": ring and written,
         "--keep needs --ring SIZE: the space for packets until an exchange matches": options.keep is not None
         and not ring,
@@ -197,7 +231,10 @@ def _settings(options: SniffOptions) -> Settings:
     from captures.live.devices import interfaces
 
     interface = options.interface
-    if interface is None:
+    if _taps(options):
+        one = "process" if len(options.tls_of) == 1 else "processes"
+        interface = "all processes" if options.tls_all else f"{one} {', '.join(map(str, options.tls_of))}"
+    elif interface is None:
         interface = ANY if sys.platform == "linux" else interfaces()[0].name
     elif interface.isdecimal():
         found = interfaces()
@@ -220,6 +257,7 @@ class OpenFiles:
     :ivar settings: of the device
     :ivar output: the file of ``-w``, and its path
     :ivar keylog: the key log, if this process may not be able to open it later
+    :ivar agent: the key log that an agent writes
     :ivar find: finds the processes behind local ends; None if this process needs no help with that
     """
 
@@ -228,9 +266,10 @@ class OpenFiles:
     output: tuple[BinaryIO, Path] | None
     keylog: BinaryIO | None
     find: ProcessFinder | None
+    agent: AgentKeyLog | None = None
 
 
-def _open(settings: Settings, user: str | None, write: str | None, keylog: str | None) -> OpenFiles:
+def _open(settings: Settings, options: SniffOptions) -> OpenFiles:
     """Open the interface, the file to write and the key log, and drop the privileges that required.
 
     A user chosen by ``-Z`` or ``sudo`` needs the permission to write and read the files, and owns the files written.
@@ -239,23 +278,29 @@ def _open(settings: Settings, user: str | None, write: str | None, keylog: str |
     from captures.live.privileges import become, give_up_capabilities, successor
     from captures.live.process_finder import ProcessFinder
 
-    heir = successor(user)
+    heir, write = successor(options.user), options.write
     # started before the device is open, so that it does not inherit it
     find = ProcessFinder(heir) if heir is not None and sys.platform == "linux" else None
+    agent = None
     try:
-        device = _device(settings)
+        device = _tap(settings, options.tls_of) if _taps(options) else _device(settings)
+        if options.tls_agent is not None:  # the device is open: connections from now on are captured whole
+            from captures.live.taps.jvm import AgentKeyLog
+
+            agent = AgentKeyLog(options.tls_of[0], options.tls_agent)
         chosen = heir is not None and heir.chosen
         output = None if chosen else _output(write, None)
-        secrets = None if chosen or heir is None else _opened(keylog)
+        secrets = None if chosen or heir is None else _opened(options.keylog)
         if heir is not None:
             _load_what_cannot_be_read_by(heir)
             become(heir)
         elif os.geteuid() != 0:
             give_up_capabilities()
-        return OpenFiles(device, settings, output or _output(write, heir), secrets, find)
+        return OpenFiles(device, settings, output or _output(write, heir), secrets, find, agent)
     except BaseException:
-        if find is not None:
-            find.close()
+        for helper in (find, agent):
+            if helper is not None:
+                helper.close()
         raise
 
 
@@ -267,6 +312,25 @@ def _opened(keylog: str | None) -> BinaryIO | None:
         return Path(keylog).open("rb")
     except OSError:
         return None
+
+
+def _taps(options: SniffOptions) -> bool:
+    """Return whether calls are captured, not packets."""
+    return (bool(options.tls_of) or options.tls_all) and options.tls_agent is None
+
+
+def _tap(settings: Settings, processes: Sequence[int]) -> Device:
+    """Return the TLS calls of processes, or of all."""
+    from captures.live.device import DeviceError
+    from captures.live.taps.device import TlsTap
+
+    say = "says" if len(processes) == 1 else "say"
+    what = f"what {settings.interface} {say} over TLS, decrypted, secrets included"
+    echo(f"kproxy: reads {what}; bpftrace sets probes ...", err=True)
+    try:
+        return TlsTap(settings, processes)
+    except DeviceError as error:
+        raise DeviceError(f"{error}. kproxy doctor and docs/tls.md tell what else works") from None
 
 
 def _device(settings: Settings) -> Device:

@@ -54,7 +54,11 @@ class SniffRun:
         self._interface = opened.settings.interface
         self._find = opened.find
         self._output = LiveOutput(options, quiet=quiet, count=count, keep=keep, otlp=options.otlp)
-        self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
+        self._agent = opened.agent
+        if opened.agent is None:
+            self._keylog = keylog_option(options.keylog, growing=True, file=opened.keylog)
+        else:
+            self._keylog = keylog_option(opened.agent.path, growing=True, file=opened.agent.file)
         self._names = names_of(options.hosts)
         self._limit = DEFAULT_SPOOL if options.spool is None else options.spool
         self._reported = False
@@ -99,6 +103,8 @@ class SniffRun:
             self._ring.close()
             if self._find is not None:
                 self._find.close()
+            if self._agent is not None:
+                self._agent.close()
             if self._folder is not None:
                 with suppress(OSError):  # it contains unknown files
                     self._folder.rmdir()

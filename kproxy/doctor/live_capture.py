@@ -24,6 +24,7 @@ def checks() -> Iterator[Check]:
     """Check what ``kproxy sniff`` needs."""
     yield library()
     yield privilege()
+    yield tls_calls()
     yield processes()
     yield spool()
 
@@ -74,6 +75,25 @@ def sudo_command() -> str:
     if os.access(program, os.X_OK):
         return shlex.join(["sudo", str(program), "sniff"])
     return shlex.join(["sudo", sys.executable, "-m", "kproxy", "sniff"])
+
+
+def tls_calls() -> Check:
+    """Set a probe at this process's own TLS library, as ``kproxy sniff --tls-of`` does at others'."""
+    from captures.live.taps.device import bpftrace_path, obstacles, trial
+
+    name = "TLS calls"
+    wrong = obstacles() or trial()
+    if not wrong:
+        return Check(name, State.OK, f"{bpftrace_path()} sets probes")
+    about = (
+        "kproxy sniff --tls-of reads nothing; what else works with TLS: a key log (docs/tls.md), kproxy proxy, "
+        "the broker's request log (docs/request-log.md)"
+    )
+    command = ""
+    if sys.platform == "linux":
+        command = sudo_command() if os.geteuid() else ""
+        command = command if bpftrace_path() else system_command({"": "bpftrace"})
+    return Check(name, State.MISSING, "; ".join(wrong), about, command)
 
 
 def processes() -> Check:

@@ -369,6 +369,41 @@ def test_without_the_privilege_there_are_lines_to_copy(monkeypatch: pytest.Monke
     assert "CAP_NET_RAW" in result.stderr
 
 
+def test_taps_say_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def tap(settings: Settings, processes: tuple[int, ...]) -> Playback:
+        asked.append((settings.interface, processes))
+        return Playback(SAMPLE, Counts(received=3000, dropped=7))
+
+    monkeypatch.setattr("captures.live.taps.device.TlsTap", tap)
+    result = run("--tls-of", "7", "--tls-of", "8", *STAY)
+    assert asked == [("processes 7, 8", (7, 8))]
+    assert "reads what processes 7, 8 say over TLS, decrypted, secrets included" in result.stderr
+    assert "7 dropped by the kernel" in result.stderr
+    assert "JoinGroup" in result.stdout
+
+
+def test_where_taps_are_not_possible_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captures.live.taps.device.obstacles", lambda: ["bpftrace is not installed"])
+    result = run("--tls-all", *STAY)
+    assert result.exit_code == 1
+    assert "kproxy: bpftrace is not installed. kproxy doctor and docs/tls.md" in result.stderr
+
+
+@pytest.mark.parametrize("more", [["-i", "lo"], ["--keylog", "keys"], ["tcp"], ["--tls-all"]])
+def test_taps_read_no_packets(more: list[str]) -> None:
+    assert run("--tls-of", "7", *more).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "more", [["-w", "x.pcap"], ["--ring", "1GB"], ["--keylog", "keys"], ["--tls-of", "8"]]
+)
+def test_an_agent_is_for_one_jvm_and_nothing_is_kept(more: list[str]) -> None:
+    result = run("--tls-of", "7", "--tls-agent", "agent.jar", *more)
+    assert (result.exit_code, "--tls-agent" in result.stderr) == (2, True)
+
+
 @needs_capturing
 @needs_libpcap
 def test_a_capture_filter_with_a_mistake() -> None:

@@ -134,6 +134,22 @@ def test_without_libpcap_there_is_a_command(monkeypatch: pytest.MonkeyPatch) -> 
     assert check.command == "sudo dnf install libpcap"
 
 
+def test_without_taps_the_other_ways_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("captures.live.taps.device.obstacles", lambda: ["bpftrace is not installed"])
+    monkeypatch.setattr("captures.live.taps.device.bpftrace_path", lambda: None)
+    monkeypatch.setattr("shutil.which", lambda name: name if name == "dnf" else None)
+    check = live_capture.tls_calls()
+    assert (check.state, check.found) == (State.MISSING, "bpftrace is not installed")
+    assert "key log" in check.about
+    assert "request log" in check.about
+    assert check.command == ("sudo dnf install bpftrace" if sys.platform == "linux" else "")
+    monkeypatch.setattr("captures.live.taps.device.obstacles", list)
+    monkeypatch.setattr("captures.live.taps.device.trial", lambda: ["bpftrace: no"])
+    assert live_capture.tls_calls().found == "bpftrace: no"
+    monkeypatch.setattr("captures.live.taps.device.trial", list)
+    assert live_capture.tls_calls().state is State.OK
+
+
 def test_processes_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("psutil.net_connections", raising(psutil.AccessDenied()))
     assert live_capture.processes().state is State.LIMITED

@@ -1,0 +1,241 @@
+"""The lines of the program of :mod:`~captures.live.taps.script` as packets."""
+
+from __future__ import annotations
+
+import heapq
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_address
+from operator import attrgetter
+from zlib import crc32
+
+import msgspec
+
+from captures.export.segments import MAX_SEGMENT, Conversation
+from captures.live.taps.script import CHUNK, LARGEST
+
+_PATIENCE = 2_000_000_000
+"""Nanoseconds that a call waits for bytes that were printed after later calls, or are lost."""
+_WAITING = 4 << 20
+"""Bytes of calls of one connection that wait for its addresses."""
+_NUMBERS = struct.Struct(f"={CHUNK // 8}Q")
+_SERVER = 2  # a role
+
+
+class _Call(msgspec.Struct, eq=False):
+    """A call, with the bytes that have arrived.
+
+    :ivar at: position of its first byte in the stream of `side`
+    :ivar runs: offset and bytes of what has arrived without a hole
+    :ivar more: bytes that may still arrive
+    """
+
+    time: int
+    side: int
+    at: int
+    size: int
+    connection: _Connection
+    runs: list[tuple[int, bytearray]] = []
+    more: int = 0
+
+    def put(self, offset: int, data: bytes) -> None:
+        """Take a chunk; chunks come in order, and the last one may overlap."""
+        end = self.runs[-1][0] + len(self.runs[-1][1]) if self.runs else -1
+        data = data[: self.size - offset]
+        if offset <= end:
+            self.runs[-1][1].extend(data[end - offset :])
+            self.more -= max(len(data) - (end - offset), 0)
+        else:
+            self.runs.append((offset, bytearray(data)))
+            self.more -= len(data)
+
+
+class _Connection(msgspec.Struct, eq=False):
+    """A connection of a process.
+
+    :ivar role: of the process; 0 if the handshake was not seen
+    :ivar conversation: None until its addresses are known
+    :ivar waiting: calls until then
+    :ivar used: whether bytes went in each direction
+    :ivar begun: whether packets were made
+    """
+
+    role: int
+    conversation: Conversation | None = None
+    waiting: list[_Call] = []
+    used: set[str] = msgspec.field(default_factory=set)
+    begun: bool = False
+
+
+class Packet(msgspec.Struct, frozen=True):
+    """A packet of a call.
+
+    :ivar time: ns since the start of the machine
+    :ivar frame: from the Ethernet header on
+    """
+
+    time: int
+    frame: bytes
+
+
+class TlsCalls:
+    """Turns lines into packets, in the order of time.
+
+    Each CPU prints in order, and bpftrace reads one after the other. So a call is passed on when every CPU has printed
+    a later heartbeat.
+
+    :ivar unplaced: calls whose connection remained unknown
+    :ivar lost: lines that bpftrace could not print in time; 0.17 says so among the others
+    :ivar cut: calls of which the program prints a part only
+    :ivar ready: whether a line has come, so that all probes are set
+    """
+
+    def __init__(self) -> None:
+        self.unplaced = self.lost = self.cut = 0
+        self.ready = False
+        self._beats: dict[str, tuple[int, int]] = {}
+        self._connections: dict[tuple[str, str], _Connection] = {}
+        self._addresses: dict[tuple[str, str], tuple[str, str]] = {}
+        self._open: dict[tuple[str, str], _Call] = {}
+        self._seen: dict[tuple[str, str, int], int] = {}
+        self._heap: list[tuple[int, int, _Call | _Connection]] = []
+        self._count = 0
+
+    def feed(self, lines: Iterable[str]) -> None:
+        """Take lines; those in another form are passed over."""
+        takes = {
+            "b": self._beat, "o": self._call, "w": self._words, "x": self._bytes, "6": self._six, "f": self._free,
+            "Lost": self._count_lost,
+        }  # fmt: skip
+        for line in lines:
+            kind, _, rest = line.partition(" ")
+            take = takes.get(kind)
+            if take is not None:
+                try:
+                    take(rest.split(" "))
+                except (ValueError, IndexError, struct.error):
+                    continue  # a line that bpftrace was stopped in
+                self.ready = True
+
+    def packets(self, most: int) -> Iterator[Packet]:
+        """Yield packets that no later line can precede.
+
+        :param most: after that many no further call is begun
+        """
+        made = 0
+        horizon = min((before for before, _ in self._beats.values()), default=0)
+        while made < most and self._heap and self._heap[0][0] <= horizon:
+            time, _, entry = self._heap[0]
+            if isinstance(entry, _Call) and entry.more and horizon - time < _PATIENCE:
+                return
+            heapq.heappop(self._heap)
+            for packet in self._end(time, entry) if isinstance(entry, _Connection) else self._place(entry):
+                made += 1
+                yield packet
+
+    def _count_lost(self, values: list[str]) -> None:
+        self.lost += int(values[0])
+
+    def _beat(self, values: list[str]) -> None:
+        cpu, time = values
+        self._beats[cpu] = self._beats.get(cpu, (0, 0))[1], int(time)
+
+    def _call(self, values: list[str]) -> None:
+        pid, tid, time, direction, ssl, role, at, size, *ends = values
+        key = pid, ssl
+        connection = self._connections.get(key)
+        if connection is None or (
+            at == "0" and direction in connection.used
+        ):  # a new one at the same address
+            connection = self._connections[key] = _Connection(int(role))
+        connection.used.add(direction)
+        side = int((direction == "r") != (connection.role == _SERVER))
+        limit = -(-LARGEST["SSL_write" if direction == "w" else "SSL_read"] // CHUNK) * CHUNK
+        call = _Call(int(time), side, int(at), int(size), connection, more=min(int(size), limit))
+        self.cut += call.size > limit
+        if connection.conversation is None:
+            self._address(connection, key, ends)
+        self._open[tid, time] = call
+        self._push(call.time, call)
+
+    def _address(self, connection: _Connection, key: tuple[str, str], ends: list[str]) -> None:
+        family, port, remote_port, *addresses = ends
+        if family == "2":
+            local, remote = (str(ip_address(int(each).to_bytes(4, sys.byteorder))) for each in addresses)
+        elif family == "10" and key in self._addresses:
+            local, remote = (f"[{each}]" for each in self._addresses[key])
+        else:
+            return
+        swapped = int.from_bytes(int(remote_port).to_bytes(2, sys.byteorder))
+        client, broker = f"{local}:{port}", f"{remote}:{swapped}"
+        if connection.role == _SERVER:
+            client, broker = broker, client
+        # both ends may be read here, and have the same sequence numbers then
+        seen = self._seen[client, broker, connection.role] = (
+            self._seen.get((client, broker, connection.role), 0) + 1
+        )
+        connection.conversation = Conversation(client, broker, crc32(f"{client} {broker}".encode()) + seen)
+
+    def _six(self, values: list[str]) -> None:
+        pid, ssl, *numbers = values
+        packed = struct.pack("=8I", *map(int, numbers))
+        self._addresses[pid, ssl] = str(ip_address(packed[:16])), str(ip_address(packed[16:]))
+
+    def _words(self, values: list[str]) -> None:
+        tid, time, offset, *numbers = values
+        self._data(tid, time, int(offset), _NUMBERS.pack(*[int(each, 16) for each in numbers]))
+
+    def _bytes(self, values: list[str]) -> None:
+        tid, time, offset, *data = values
+        self._data(tid, time, int(offset), bytes.fromhex("".join(data)))
+
+    def _data(self, tid: str, time: str, offset: int, data: bytes) -> None:
+        call = self._open.get((tid, time))
+        if call is None:
+            return  # its line is lost
+        call.put(offset, data)
+        if call.more <= 0 or offset + len(data) >= call.size:
+            call.more = 0
+            del self._open[tid, time]
+
+    def _free(self, values: list[str]) -> None:
+        pid, time, ssl = values
+        connection = self._connections.pop((pid, ssl), None)
+        self._addresses.pop((pid, ssl), None)
+        if connection is not None:
+            self._push(int(time), connection)
+
+    def _push(self, time: int, entry: _Call | _Connection) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (time, self._count, entry))
+
+    def _place(self, call: _Call) -> Iterator[Packet]:
+        """Yield the packets of a call, and of earlier ones that waited for the connection's addresses."""
+        connection = call.connection
+        connection.waiting.append(call)
+        conversation = connection.conversation
+        if conversation is None:
+            while sum(map(attrgetter("size"), connection.waiting)) > _WAITING:
+                del connection.waiting[0]
+                self.unplaced += 1
+            return
+        if connection.role and not connection.begun:
+            # half a handshake: it identifies the client, and shows no round trip
+            yield Packet(call.time, conversation.handshake()[1])
+        connection.begun = True
+        for each in connection.waiting:
+            for offset, data in each.runs:
+                for begin in range(0, len(data), MAX_SEGMENT):
+                    part = bytes(data[begin : begin + MAX_SEGMENT])
+                    push = begin + len(part) == len(data)
+                    yield Packet(
+                        each.time, conversation.segment(each.side, each.at + offset + begin, part, push=push)
+                    )
+        connection.waiting = []
+
+    def _end(self, time: int, connection: _Connection) -> Iterator[Packet]:
+        self.unplaced += len(connection.waiting)
+        if connection.conversation is not None and connection.begun:
+            for frame in connection.conversation.finish(0):
+                yield Packet(time, frame)

@@ -1,0 +1,170 @@
+"""Lines of bpftrace as packets: those printed for kcat (``python -m tests.lanes.taps --record kcat``), and made up."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.export.pcapng_writer import Packet as Written
+from captures.export.pcapng_writer import PcapngWriter
+from captures.live.taps.calls import TlsCalls
+from captures.packets.tls import KeyLog
+from tests.lanes.taps import DATA, difference, exchanges
+
+KCAT = DATA / "taps_kcat_13.txt.gz"
+FAR = 1 << 62
+
+
+def printed() -> list[str]:
+    return gzip.decompress(KCAT.read_bytes()).decode().splitlines()
+
+
+def captured(lines: Iterable[str], path: Path) -> TlsCalls:
+    """Write the packets of lines to a file."""
+    calls = TlsCalls()
+    calls.feed(lines)
+    calls.feed(["b 0 0", f"b 0 {FAR}", f"b 0 {FAR}"])
+    with path.open("wb") as file:
+        writer = PcapngWriter(file)
+        interface = writer.interface()
+        writer.write_packets(Written(interface, each.time, each.frame) for each in calls.packets(1 << 30))
+    return calls
+
+
+def words(data: bytes) -> str:
+    return " ".join(f"{int.from_bytes(data[at : at + 8], 'little'):x}" for at in range(0, len(data), 8))
+
+
+def opened(path: Path) -> Capture:
+    capture = open_capture(str(path))
+    capture.read()
+    return capture
+
+
+def frames(path: Path) -> list[bytes]:
+    """Return the requests and responses of a capture, one after the other."""
+    return [
+        frame.raw for each in ExchangeReader(opened(path)) for frame in (each.request, each.response) if frame
+    ]
+
+
+def test_calls_have_the_exchanges_that_packets_have(tmp_path: Path) -> None:
+    captured(printed(), tmp_path / "calls.pcapng")
+    keys = KeyLog(DATA / "taps_kcat_13.keys")
+    there = exchanges(DATA / "taps_kcat_13.pcap", keys)
+    assert len(there) > 10
+    assert difference(there, exchanges(tmp_path / "calls.pcapng", None)) == ""
+
+
+def test_cpus_that_are_read_one_after_the_other_change_nothing(tmp_path: Path) -> None:
+    """Calls of one CPU may be printed long before earlier ones of another; each waits for a heartbeat of every CPU."""
+    lines = printed()
+    threads = sorted({line.split()[2] for line in lines if line.startswith("o ")})
+    assert len(threads) > 1
+    late = {threads[0]}
+
+    def is_late(line: str) -> bool:
+        kind, *values = line.split()
+        return (kind == "o" and values[1] in late) or (kind in "wx" and values[0] in late)
+
+    moved = [line for line in lines if not is_late(line)] + [line for line in lines if is_late(line)]
+    captured(moved, tmp_path / "moved.pcapng")
+    captured(lines, tmp_path / "calls.pcapng")
+    assert frames(tmp_path / "moved.pcapng") == frames(tmp_path / "calls.pcapng")
+
+
+def test_a_call_waits_for_heartbeats_of_all_cpus() -> None:
+    calls = TlsCalls()
+    calls.feed(["b 0 5", "b 1 5", "o 9 9 10 w a 0 0 2 2 1000 514 16777343 16777343", "x 9 10 0 61 62"])
+    calls.feed(["b 0 20", "b 0 30"])
+    assert list(calls.packets(9)) == []
+    calls.feed(["b 1 20", "b 1 30"])
+    (packet,) = calls.packets(9)
+    assert packet.frame.endswith(b"ab")
+
+
+def test_lost_lines_are_a_gap(tmp_path: Path) -> None:
+    lines = printed()
+    chunks = [number for number, line in enumerate(lines) if line.startswith("w ")]
+    assert chunks
+    del lines[chunks[0]]
+    captured(lines, tmp_path / "lost.pcapng")
+    assert opened(tmp_path / "lost.pcapng").connections.streams.lost.sum() == 192
+    captured(printed(), tmp_path / "whole.pcapng")
+    assert len(set(frames(tmp_path / "whole.pcapng")) - set(frames(tmp_path / "lost.pcapng"))) == 1
+
+
+def test_lines_that_are_none_change_nothing(tmp_path: Path) -> None:
+    lines = printed()
+    wrong = [
+        "",
+        "o",
+        "o 1 2",
+        "w 1 2 x",
+        "w 1 2 3 4",
+        "x 1 2 0 zz",
+        "f 1",
+        "b 1 x",
+        "6 1 a 1",
+        "@ssl[1]: 3",
+        "Lost 3 events",
+    ]
+    mixed = [each for line in lines for each in (line, *wrong)]
+    captured(mixed, tmp_path / "mixed.pcapng")
+    captured(lines, tmp_path / "calls.pcapng")
+    assert (tmp_path / "mixed.pcapng").read_bytes() == (tmp_path / "calls.pcapng").read_bytes()
+
+
+@pytest.mark.parametrize("size", [192, 193, 500])
+def test_the_last_chunk_of_a_call_overlaps_the_one_before(tmp_path: Path, size: int) -> None:
+    data = bytes(range(251)) * 2
+    data = data[:size]
+    starts = [*range(0, size - 191, 192), *([size - 192] if size % 192 else [])]
+    lines = [f"w 9 10 {at} {words(data[at : at + 192])}" for at in starts]
+    calls = TlsCalls()
+    calls.feed([f"o 9 9 10 w a 0 0 {size} 2 1000 514 16777343 16777343", *lines, "b 0 11", "b 0 12"])
+    (packet,) = calls.packets(9)
+    assert packet.frame[54:] == data
+
+
+def test_a_server_and_ipv6(tmp_path: Path) -> None:
+    """The peer of a process that accepted the handshake is the client; an object may replace a freed one."""
+    six = "6 9 a 0 0 0 16777216 0 0 0 33554432"  # ::1 and ::2, as a little-endian machine reads them
+    call = "o 9 9 {} {} a 2 0 2 10 9093 {} 0 0"
+    ports = [int.from_bytes(port.to_bytes(2), "little") for port in (4000, 4001)]
+    lines = []
+    for begin, port in zip((10, 20), ports, strict=True):
+        lines += [six, call.format(begin, "r", port), f"x 9 {begin} 0 61 62"]
+        lines += [six, call.format(begin + 1, "w", port), f"x 9 {begin + 1} 0 63 64", f"f 9 {begin + 2} a"]
+    captured(lines, tmp_path / "six.pcapng")
+    capture = opened(tmp_path / "six.pcapng")
+    connections = capture.connections
+    texts = [
+        (capture.addresses.text(int(connections.a[each])), capture.addresses.text(int(connections.b[each])))
+        for each in range(len(connections))
+    ]
+    assert {frozenset(each) for each in texts} == {
+        frozenset(("[::2]:4000", "[::1]:9093")),
+        frozenset(("[::2]:4001", "[::1]:9093")),
+    }
+
+
+def test_calls_of_an_unknown_connection_wait_for_it() -> None:
+    calls = TlsCalls()
+    calls.feed(["o 9 9 10 w a 0 0 2 0 0 0 0 0", "x 9 10 0 61 62", "b 0 11", "b 0 12"])
+    assert list(calls.packets(9)) == []
+    calls.feed(["o 9 9 13 w a 0 2 2 2 1000 514 16777343 16777343", "x 9 13 0 63 64", "b 0 14", "b 0 15"])
+    assert [packet.frame[54:] for packet in calls.packets(9)] == [b"ab", b"cd"]
+    calls.feed(["o 9 9 16 w c 0 0 2 0 0 0 0 0", "x 9 16 0 61 62", "f 9 17 c", "b 0 18", "b 0 19"])
+    assert list(calls.packets(9)) == []
+    assert calls.unplaced == 1
+
+
+def test_more_of_a_write_than_is_printed_is_counted() -> None:
+    calls = TlsCalls()
+    calls.feed([f"o 9 9 10 w a 0 0 {1 << 20} 2 1000 514 16777343 16777343"])
+    assert calls.cut == 1
