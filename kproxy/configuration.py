@@ -68,7 +68,7 @@ class Configuration:
         assert isinstance(found, Mapping)
         return found
 
-    def place(self, *keys: str) -> str:
+    def location(self, *keys: str) -> str:
         """Return the location of a key for messages: file, line, and the whole key."""
         own: Any = self.own
         for key in keys:
@@ -79,7 +79,7 @@ class Configuration:
 
     def error(self, problem: str, *keys: str) -> ConfigurationError:
         """Return an error about a key."""
-        return ConfigurationError(f"{self.place(*keys)}: {problem}")
+        return ConfigurationError(f"{self.location(*keys)}: {problem}")
 
     def unknown(self, what: str, known: Iterable[str], *keys: str) -> ConfigurationError:
         """Return an error about an unknown name, the last of `keys`."""

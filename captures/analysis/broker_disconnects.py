@@ -185,7 +185,7 @@ class BrokerDisconnects:
             if tail is None or connection in capture.foreign:
                 continue
             broker, known = capture.endpoints(connection)[1], self._introductions.of(tail.key)
-            circumstances = _Circumstances(
+            circumstances = _OtherEvidence(
                 time=time,
                 offered=self._offered,
                 sasl_failed=tail.sasl and known.authenticated is not True and not tail.requests,
@@ -229,7 +229,7 @@ def _soon_after(time: int, moments: list[int]) -> bool:
     return index < len(moments) and moments[index] - time <= GONE
 
 
-class _Circumstances(NamedTuple):
+class _OtherEvidence(NamedTuple):
     """Other evidence.
 
     :ivar with_others: whether the broker ended other connections at that time, too, without pending requests
@@ -243,7 +243,7 @@ class _Circumstances(NamedTuple):
     with_others: bool
 
 
-def _reason(tail: _Tail, seen: _Circumstances) -> Reason:
+def _reason(tail: _Tail, seen: _OtherEvidence) -> Reason:
     request = tail.pending
     if seen.sasl_failed:
         return Reason.SASL_FAILED

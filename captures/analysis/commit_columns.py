@@ -14,7 +14,7 @@ from captures.analysis.record_traffic import CommittedPartition
 from captures.arrays import Bools, distinct_values
 from captures.exchanges import Exchange
 from captures.meaning.exchange import text
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 
 _BLOCK = 4096
 """Commits that are converted at once: the result takes several times the memory of the columns."""
@@ -98,13 +98,13 @@ def _stored_commits(rows: DecisionColumns, chosen: Bools) -> Iterator[StoredComm
         block = commits[begin : begin + _BLOCK]
         bounds = begins[begin : begin + len(block) + 1]
         here = slice(int(bounds[0]), int(bounds[-1]))
-        for place in distinct_values(asked.places[here]).tolist():
-            if place not in partitions:
-                topic, partition = PartitionOffsets.split(place)
-                partitions[place] = TopicPartition(topics[topic], partition)
+        for code in distinct_values(asked.places[here]).tolist():
+            if code not in partitions:
+                topic, partition = PartitionOffsets.split(code)
+                partitions[code] = TopicPartition(topics[topic], partition)
         offsets = [
-            (partitions[place], offset)
-            for place, offset in zip(asked.places[here].tolist(), asked.offsets[here].tolist(), strict=True)
+            (partitions[code], offset)
+            for code, offset in zip(asked.places[here].tolist(), asked.offsets[here].tolist(), strict=True)
         ]
         ends = pairwise((bounds - bounds[0]).tolist())
         each = zip(*(column[block].tolist() for column in columns), ends, strict=True)

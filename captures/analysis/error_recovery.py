@@ -22,7 +22,7 @@ from captures.analysis.percentiles import Percentiles, Times
 from captures.analysis.topic_stats import place_of
 from captures.arrays import Bools, distinct_values
 from captures.exchanges import Capture, Exchange, Flag
-from captures.meaning import ErrorFound, groups_in, topics_in
+from captures.meaning import ResponseError, groups_in, topics_in
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import error_name
 
@@ -189,7 +189,7 @@ def may_follow_error(rows: DecisionColumns) -> Bools:
 
 
 def _cases(exchange: Exchange) -> list[_Case]:
-    by_code: dict[int, list[ErrorFound]] = {}
+    by_code: dict[int, list[ResponseError]] = {}
     for error in exchange.unexpected_errors:
         by_code.setdefault(error.code, []).append(error)
     topics, groups = _about(exchange)
@@ -209,7 +209,7 @@ def _cases(exchange: Exchange) -> list[_Case]:
     ]
 
 
-def _failed_topics(errors: Iterable[ErrorFound]) -> frozenset[str]:
+def _failed_topics(errors: Iterable[ResponseError]) -> frozenset[str]:
     return frozenset(topic for error in errors if (topic := place_of(error.holders)[0]) is not None)
 
 

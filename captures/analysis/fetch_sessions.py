@@ -16,7 +16,7 @@ import msgspec
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, replica_of, rows, text
-from captures.meaning.places import TopicPartition, rows_by_partition, topic
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition, topic
 from dissectors.api_keys import ApiKey
 
 MOST_SESSIONS = 4096
@@ -36,7 +36,7 @@ class FetchSession(msgspec.Struct, eq=False):
     whole: bool = False
 
 
-class FetchSeen(msgspec.Struct, frozen=True):
+class ObservedFetch(msgspec.Struct, frozen=True):
     """One Fetch or ShareFetch.
 
     :ivar session: the session after this request; it changes with the next
@@ -56,7 +56,7 @@ class FetchSeen(msgspec.Struct, frozen=True):
 class FetchStep(NamedTuple):
     """The session fields of a Fetch or ShareFetch.
 
-    :ivar asked: as in :class:`FetchSeen`
+    :ivar asked: as in :class:`ObservedFetch`
     :ivar forgotten: partitions that leave the session
     :ivar epoch: -1 if there is none
     :ivar session_id: 0 if there is none
@@ -85,7 +85,7 @@ class FetchSessions:
         """Return whether `topic` is the ID of a topic that was fetched before any message revealed its name."""
         return topic in self._unnamed
 
-    def add(self, exchange: Exchange) -> FetchSeen | None:
+    def add(self, exchange: Exchange) -> ObservedFetch | None:
         """Return what an exchange fetches; None if it is no Fetch, or its request is unknown."""
         key = exchange.api_key
         request = exchange.request_body
@@ -112,17 +112,17 @@ class FetchSessions:
         seen.dropped.extend(tp for tp in former if seen.session.partitions.pop(tp, None) is not None)
         return seen
 
-    def follow(self, of: tuple[int, str], step: FetchStep, end: int, replica: int) -> FetchSeen:
+    def follow(self, of: tuple[int, str], step: FetchStep, end: int, replica: int) -> ObservedFetch:
         """Return what a Fetch fetches, given its session fields.
 
         :param of: connection, and member of a share group, empty for others
-        :param end: as in :class:`FetchSeen`
-        :param replica: as in :class:`FetchSeen`
+        :param end: as in :class:`ObservedFetch`
+        :param replica: as in :class:`ObservedFetch`
         """
         session, dropped = self._step(of, step)
         if step.given > 0:
             session.id = step.given
-        return FetchSeen(session=session, asked=step.asked, dropped=dropped, end=end, replica=replica)
+        return ObservedFetch(session=session, asked=step.asked, dropped=dropped, end=end, replica=replica)
 
     def _step(self, of: tuple[int, str], step: FetchStep) -> tuple[FetchSession, list[TopicPartition]]:
         asked = step.asked

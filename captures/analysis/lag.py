@@ -24,7 +24,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSeen, FetchSession, FetchSessions
+from captures.analysis.fetch_sessions import MOST_SESSIONS, FetchSession, FetchSessions, ObservedFetch
 from captures.analysis.position_columns import COLUMN_APIS, ExchangePositions, PositionColumns
 from captures.analysis.positions import (
     COMMITTED,
@@ -40,7 +40,7 @@ from captures.exchanges.columns import ExchangeColumns
 from captures.filters.groups import GroupInference
 from captures.json_objects import OrNull, Time
 from captures.meaning import Names
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 from dissectors.session_context import TOPIC_NAMES
 
@@ -376,7 +376,7 @@ class LagStats:
 
     def _fetched(
         self,
-        seen: FetchSeen,
+        seen: ObservedFetch,
         time: int,
         connection: int,
         client: str,

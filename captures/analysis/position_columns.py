@@ -15,7 +15,7 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns
 from captures.filters.groups import ClientOfHost
 from captures.filters.values import split_endpoint
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import ApiKey
 
 TAKEN = ("groups", "acks", "replica_id", "asked_offsets")
@@ -142,11 +142,7 @@ class PositionColumns:
             ) in each:
                 step, updates = None, []
                 if key == ApiKey.FETCH:
-                    step = (
-                        FetchStep(asked, [place for (place,) in left], *steps)
-                        if replica != NO_VALUE
-                        else None
-                    )
+                    step = FetchStep(asked, [tp for (tp,) in left], *steps) if replica != NO_VALUE else None
                     updates = _fetched(asked if replica < 0 else (), answers, names[code])
                 elif key == ApiKey.PRODUCE:
                     updates = _produced(asked, answers)
@@ -182,24 +178,24 @@ class PositionColumns:
 def _produced(asked: list[Any], answers: list[Any]) -> list[PositionUpdate]:
     behind = dict(asked)
     return [
-        PositionUpdate(place, REACHED, "", base + behind[place])
-        for place, base, error, _ in answers
-        if error == 0 and base >= 0 and behind.get(place, -1) >= 0
+        PositionUpdate(tp, REACHED, "", base + behind[tp])
+        for tp, base, error, _ in answers
+        if error == 0 and base >= 0 and behind.get(tp, -1) >= 0
     ]
 
 
 def _fetched(asked: Collection[Any], answers: list[Any], client: str) -> list[PositionUpdate]:
-    updates = [PositionUpdate(place, FETCHED, client, offset) for place, offset in asked if offset >= 0]
-    for place, end, error, _ in answers:
+    updates = [PositionUpdate(tp, FETCHED, client, offset) for tp, offset in asked if offset >= 0]
+    for tp, end, error, _ in answers:
         if error in _ANSWERED:
-            updates.append(PositionUpdate(place, END, "", end) if end >= 0 else PositionUpdate(place, EXISTS))
+            updates.append(PositionUpdate(tp, END, "", end) if end >= 0 else PositionUpdate(tp, EXISTS))
     return updates
 
 
 def _committed(asked: list[Any], answers: list[Any], group: str) -> list[PositionUpdate]:
-    errors = {place: error for place, _, error, _ in answers}
+    errors = {tp: error for tp, _, error, _ in answers}
     return [
-        PositionUpdate(place, COMMITTED, group, offset)
-        for place, offset in asked
-        if offset >= 0 and errors.get(place) == 0
+        PositionUpdate(tp, COMMITTED, group, offset)
+        for tp, offset in asked
+        if offset >= 0 and errors.get(tp) == 0
     ]

@@ -20,7 +20,7 @@ from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 
 ALL = -1
@@ -119,7 +119,7 @@ class PositionUpdate(NamedTuple):
     :ivar who: as for :meth:`Position.take`
     """
 
-    place: TopicPartition
+    tp: TopicPartition
     what: PositionKind
     who: str = ""
     value: int = 0

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
+from captures.analysis.fetch_sessions import FetchSessions, ObservedFetch
 from captures.exchanges import Exchange
 from captures.exchanges.shapes import offset_reached
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 from dissectors.left_out import original_size
 from dissectors.records import Batch, RecordSet, TrailingEntry, record_set
@@ -124,7 +124,7 @@ class RecordTraffic:
         self._names = names
         self.sessions = FetchSessions(names)
         self._seen_of: Exchange | None = None
-        self._seen: FetchSeen | None = None
+        self._seen: ObservedFetch | None = None
         self._exchange: Exchange | None = None
         self._produced: list[ProducedPartition] = []
         self._fetched: list[FetchedPartition] = []
@@ -148,7 +148,7 @@ class RecordTraffic:
             self._read_traffic(exchange)
         return self._committed
 
-    def seen(self, exchange: Exchange) -> FetchSeen | None:
+    def seen(self, exchange: Exchange) -> ObservedFetch | None:
         """Return what a Fetch requests, including its session; None for other APIs.
 
         Must be called for every Fetch of a connection, to follow its session.

@@ -20,7 +20,7 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges import Capture
 from captures.exchanges.samples import Sample
-from captures.export.passes import UNKNOWN, Passes, PlacedPackets
+from captures.export.passes import UNKNOWN, CaptureReread, PlacedPackets
 from dissectors.units import US
 
 ENOUGH = 64
@@ -75,7 +75,7 @@ class RoundTrips:
         waiting = {
             connection: _UnacknowledgedBytes(self._capture.client_stream(connection)) for connection in wanted
         }
-        for placed in Passes(self._capture):
+        for placed in CaptureReread(self._capture):
             stream = placed.stream
             for connection in np.intersect1d(stream >> 1, np.array(sorted(waiting))).tolist():
                 found = waiting[connection]

@@ -39,7 +39,7 @@ from captures.interventions import BrokerLog
 from captures.meaning import Names
 from captures.meaning.exchange import number, replica_of, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_partition, topic
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition, topic
 from dissectors.api_keys import ApiKey
 
 _ALL = -1

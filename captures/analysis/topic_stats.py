@@ -24,7 +24,7 @@ from captures.meaning import Names
 from captures.meaning.exchange import Body, inner, number
 from captures.meaning.flows import CARRIERS, asked_for, carried, named
 from captures.meaning.payload import payload
-from captures.meaning.places import index
+from captures.meaning.topic_partitions import index
 from dissectors.api_keys import ApiKey
 
 

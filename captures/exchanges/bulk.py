@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int32s, Int64s, distinct_values
-from captures.exchanges.frame_cutter import Carry, FrameCutter, Frames, PositionsBefore, StreamPosition
+from captures.exchanges.frame_cutter import FrameCutter, Frames, PartialFrame, PositionsBefore, StreamPosition
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import Memory, SegmentBlock
 from dissectors.api_keys import ApiKey
@@ -63,7 +63,7 @@ class Handover(NamedTuple):
     connection: int
     waiting: list[int]
     positions: tuple[int, int]
-    carries: tuple[Carry | None, Carry | None]
+    carries: tuple[PartialFrame | None, PartialFrame | None]
     silent: list[int]
     latest: tuple[int, int]
     client_ids: list[int]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from captures.exchanges.frame_cutter import Carry
+from captures.exchanges.frame_cutter import PartialFrame
 from captures.exchanges.notes import CommentedBytes
 from captures.exchanges.table import DetachedRow
 from captures.packets.index import Places
@@ -76,7 +76,7 @@ class StreamState(StreamColumns):
     """
 
     frame: int
-    carry: Carry | None
+    carry: PartialFrame | None
     places: Places
     needed: int
     notes: list[CommentedBytes]

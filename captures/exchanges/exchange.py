@@ -28,7 +28,7 @@ from captures.interventions import (
 )
 from captures.json_objects import Time
 from captures.meaning import (
-    ErrorFound,
+    ResponseError,
     designed_wait_ns,
     errors_in,
     expected_errors,
@@ -130,8 +130,8 @@ class Exchange:
     wait: int = 0
     wait_reason: str = ""
     summary: tuple[str, str] = ("", "")
-    errors: list[ErrorFound] = field(default_factory=list)
-    expected: list[ErrorFound] = field(default_factory=list)
+    errors: list[ResponseError] = field(default_factory=list)
+    expected: list[ResponseError] = field(default_factory=list)
     annotations: Annotations = field(default_factory=Annotations)
     problems: list[tuple[Side, Problem]] = field(default_factory=list)
     note: Note = NO_NOTE
@@ -162,7 +162,7 @@ class Exchange:
         return len(self.errors) > len(self.expected)
 
     @property
-    def unexpected_errors(self) -> list[ErrorFound]:
+    def unexpected_errors(self) -> list[ResponseError]:
         """The errors that do not belong to a normal conversation."""
         if not self.expected:
             return self.errors
@@ -622,7 +622,9 @@ class ExchangeReader:
             annotate(made, self._annotator)
 
 
-def summary_of(exchange: Exchange, names: Names, errors: list[ErrorFound] | None = None) -> tuple[str, str]:
+def summary_of(
+    exchange: Exchange, names: Names, errors: list[ResponseError] | None = None
+) -> tuple[str, str]:
     """Return the summaries of the decoded request and response.
 
     :param errors: the errors in the response; searched for if None

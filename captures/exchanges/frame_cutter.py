@@ -25,7 +25,7 @@ _SIZE = struct.Struct(">i")
 _SIZES = np.dtype(">i4")
 
 
-class Carry(NamedTuple):
+class PartialFrame(NamedTuple):
     """The start of a frame whose end has not arrived yet.
 
     :ivar head: its first bytes, at most :data:`HEAD_BYTES`
@@ -47,7 +47,7 @@ class Carry(NamedTuple):
 class StreamPosition(NamedTuple):
     """The position of a stream before a block: its unfinished frame, and the position of its next byte."""
 
-    carry: Carry | None
+    carry: PartialFrame | None
     end: int
 
 
@@ -141,7 +141,7 @@ class _FrameStarts:
         self.offsets: list[int] = []
         self.rows: list[int] = []
         self.stops: list[int] = []
-        self.carried: list[tuple[int, Carry]] = []
+        self.carried: list[tuple[int, PartialFrame]] = []
 
     def forget(self, count: int) -> None:
         """Keep only the first ``count`` frames."""
@@ -154,7 +154,7 @@ class PositionsBefore:
     """The positions of a block's streams before it."""
 
     def __init__(self, stream: Int64s, position: Int64s) -> None:
-        self.carries: dict[int, Carry] = {}
+        self.carries: dict[int, PartialFrame] = {}
         self._stream, self._position = stream, position
 
     def of(self, stream: int) -> StreamPosition | None:
@@ -177,10 +177,10 @@ class FrameCutter:
         self._least = least
         self._most = most
         self.begun: list[tuple[int, bytes]] = []
-        self._carries: dict[int, Carry] = {}
+        self._carries: dict[int, PartialFrame] = {}
         self._ends = np.zeros(0, np.int64)
 
-    def begin(self, stream: int, position: int, carry: Carry | None) -> None:
+    def begin(self, stream: int, position: int, carry: PartialFrame | None) -> None:
         """Start with a stream whose next frame begins at `position`, of which `carry` was seen already."""
         if stream >= len(self._ends):
             self._ends = np.append(self._ends, np.zeros(max(stream + 2, len(self._ends)), np.int64))
@@ -243,7 +243,7 @@ class FrameCutter:
         stream: int,
         rows: tuple[int, int],
         least: int,
-        carry: Carry | None,
+        carry: PartialFrame | None,
         found: _FrameStarts,
     ) -> bool:
         """Cut the rows [low, high) of one stream; return False for an impossible size."""
@@ -274,7 +274,7 @@ class FrameCutter:
             return False
         if at < end:
             row = run.row_of(at, low, high)
-            self._carries[stream] = Carry(
+            self._carries[stream] = PartialFrame(
                 run.bytes_at(at, row, min(HEAD_BYTES, end - at)),
                 end - at,
                 int(run.position[row] + at - run.starts[row]),

@@ -15,7 +15,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.bulk import Handover
-from captures.exchanges.frame_cutter import HEAD_BYTES, Carry
+from captures.exchanges.frame_cutter import HEAD_BYTES, PartialFrame
 from captures.exchanges.pieces import Piece, RoleFinder, UnreadSegments
 from captures.exchanges.table import ExchangeTable, Flag
 from captures.packets import GapCause, SegmentIndex
@@ -198,7 +198,7 @@ class SingleConnection:
             client_id=self._table.client_ids[known["client_id"]],
         )
 
-    def _reread(self, direction: int, carry: Carry) -> Iterator[Piece]:
+    def _reread(self, direction: int, carry: PartialFrame) -> Iterator[Piece]:
         """Yield bytes that were seen before, packet by packet, with their capture times and packets.
 
         What looked like one unfinished frame may turn out to be none, or to contain others.
@@ -268,14 +268,16 @@ class SingleConnection:
         standing = self._conversation.checkpoint()
         if standing is None or any(request.start not in self._rows for request in standing.in_flight):
             return None
-        carries: list[Carry | None] = [None, None]
+        carries: list[PartialFrame | None] = [None, None]
         for side, unread in enumerate(standing.unread):
             direction = side ^ self.client_direction
             if unread:
                 position = standing.positions[side]
                 time, packet = self._marks[direction].find(position)
                 marks = (self._marks[direction].since(position),)
-                carries[direction] = Carry(unread[:HEAD_BYTES], len(unread), position, packet, time, marks)
+                carries[direction] = PartialFrame(
+                    unread[:HEAD_BYTES], len(unread), position, packet, time, marks
+                )
         by_direction = standing.positions[:: -1 if self.client_direction else 1]
         return Handover(
             self.connection,

@@ -19,7 +19,7 @@ from captures.exchanges.exchange_block import ExchangeBlock
 from captures.exchanges.notes import NO_NOTE
 from captures.exchanges.projected_reader import PROBLEMS, Part, Parts, ProjectedReader, body_of
 from captures.interventions import UNTOUCHED
-from captures.meaning import ErrorFound, Names, errors_in, expected_errors
+from captures.meaning import Names, ResponseError, errors_in, expected_errors
 from captures.meaning.templates import InsertedValues, SummaryTemplate
 from captures.meaning.waits import LEAST_WAIT_NS
 from dissectors.session_context import OBSERVED_APIS
@@ -149,8 +149,8 @@ class _Pair:
         self._values = request.value or {}, response.value or {}  # kept, because pairs are keyed by ids
         self.version = response.asked if response.version is None else response.version
         self.bodies = body_of(key, request._replace(value={})), body_of(key, response._replace(value={}))
-        self.errors: list[ErrorFound] = []
-        self.expected: list[ErrorFound] = []
+        self.errors: list[ResponseError] = []
+        self.expected: list[ResponseError] = []
         self.template: SummaryTemplate | None = None
         self._alone = False
         self._examples: dict[bool, Exchange] = {}

@@ -16,7 +16,7 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
 from captures.exchanges.exchange import FrameNumbers
 from captures.exchanges.notes import Note, parse_comment
-from captures.export.passes import UNKNOWN, FramedBlock, FrameReader, Passes, PlacedPackets, is_control
+from captures.export.passes import UNKNOWN, CaptureReread, FramedBlock, FrameReader, PlacedPackets, is_control
 from captures.export.pcapng_writer import Packet
 from captures.export.selection import Selection, frame_ranges
 from captures.interventions import as_comment
@@ -56,7 +56,7 @@ def original_packets(
     """
     notes = _UpdatedComments(selection)
     chosen = _PacketSelection(selection)
-    passes = Passes(selection.capture)
+    passes = CaptureReread(selection.capture)
     for placed in passes:
         block = placed.packets
         found: list[Packet] = []
@@ -86,7 +86,7 @@ def packet_numbers(capture: Capture, rows: list[int]) -> list[int]:
     """
     selection = Selection(capture, rows)
     found: list[int] = []
-    for placed in Passes(capture):
+    for placed in CaptureReread(capture):
         block = placed.packets
         packets = np.flatnonzero(np.isin(placed.stream >> 1, selection.connections) & (block.offset < KEPT))
         position, length = placed.position[packets], block.length[packets].astype(np.int64)

@@ -93,7 +93,7 @@ class FrameReader(PacketReader):
         )
 
 
-class Passes:
+class CaptureReread:
     """Reads a capture again.
 
     :param capture: a capture that was read to its end

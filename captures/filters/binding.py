@@ -97,11 +97,11 @@ class _Binder:
                 return AnyOf(tuple(map(self.bind, items)))
             case nodes.Not(item):
                 return Inverse(self.bind(item))
-            case nodes.Everything():
+            case nodes.MatchAll():
                 return Always()
             case nodes.Selector():
                 return self._selector(node)
-            case nodes.Bare(name) | nodes.Exists(name):
+            case nodes.FieldPresent(name) | nodes.Exists(name):
                 return self._present(name, empty=isinstance(node, nodes.Exists))
             case nodes.Compare():
                 test = self._compare(node)

@@ -114,7 +114,7 @@ def _expected(text: str, prefix: str, word: str, known: Mapping[str, Iterable[st
             return _expected(text, prefix[: error.position] + " " + prefix[error.position + 1 :], word, known)
         return []
     last = _last(tree)
-    offers = _operators(last.name.text) if isinstance(last, nodes.Bare) else []
+    offers = _operators(last.name.text) if isinstance(last, nodes.FieldPresent) else []
     return [*offers, *((name, "connective", _MEANINGS[name]) for name in ("and", "or"))]
 
 

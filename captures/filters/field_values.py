@@ -31,7 +31,7 @@ class FieldValues:
 
     def __init__(self, name: str) -> None:
         tree = grammar.parse(name)
-        if not isinstance(tree, nodes.Bare):
+        if not isinstance(tree, nodes.FieldPresent):
             raise FilterError("this is not the name of a field", name, 0, max(len(name), 1))
         self.name = name
         field = binding.field_named(tree.name.text)

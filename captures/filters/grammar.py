@@ -39,10 +39,10 @@ from captures.filters.nodes import (
     LESS_EQUAL,
     MATCHES,
     And,
-    Bare,
     Compare,
-    Everything,
     Exists,
+    FieldPresent,
+    MatchAll,
     Name,
     Node,
     Not,
@@ -98,7 +98,7 @@ class _Parser:
 
     def filter(self) -> Node:
         if self.scan.ended():
-            return Everything()
+            return MatchAll()
         node = self._or()
         if not self.scan.ended():
             raise self._leftover()
@@ -166,7 +166,7 @@ class _Parser:
         selector = self.scan.take(lexer.SELECTOR, "selector")
         if selector:
             text = selector.text[1:]
-            return Everything() if text == "all" else Selector(text, selector.position)
+            return MatchAll() if text == "all" else Selector(text, selector.position)
         plain = self._plain()
         if plain is not None:
             return plain
@@ -253,7 +253,7 @@ class _Parser:
             assert token is not None
             return self._compare(name, token, _WORDS[written])
         return (
-            Bare(name)
+            FieldPresent(name)
             if self._is_field(name)
             else shortforms.plain(Value(name.text, False, name.position, name.length))
         )
@@ -350,13 +350,13 @@ def render(node: Node) -> str:
             return f"{name.text} {sign} {text}"
         case OneOf(name, values, negated):
             return f"{name.text} {'not ' * negated}in {{{', '.join(map(_written, values))}}}"
-        case Bare(name):
+        case FieldPresent(name):
             return name.text
         case Exists(name):
             return f"{name.text} exists"
         case Selector(text):
             return f"@{text}"
-        case Everything():
+        case MatchAll():
             return "@all"
         case Not(item):
             return f"not {_inside(item)}"

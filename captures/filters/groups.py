@@ -28,7 +28,7 @@ from captures.filters.table_columns import TableColumns
 from captures.filters.values import split_endpoint
 from captures.meaning import Names, groups_in, topics_in
 from captures.meaning.assignments import assigned_partitions, subtopologies, synced, tasks_of
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, ApiKey
 
 _LEAVES = -1

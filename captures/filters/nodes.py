@@ -60,7 +60,7 @@ class OneOf(msgspec.Struct, frozen=True):
     negated: bool = False
 
 
-class Bare(msgspec.Struct, frozen=True):
+class FieldPresent(msgspec.Struct, frozen=True):
     """A field alone: its value is not empty."""
 
     name: Name
@@ -80,7 +80,7 @@ class Selector:
     position: int = field(default=0, compare=False)
 
 
-class Everything(msgspec.Struct, frozen=True):
+class MatchAll(msgspec.Struct, frozen=True):
     """A condition that every exchange meets: an empty filter, ``~all``."""
 
 
@@ -102,7 +102,7 @@ class Or(msgspec.Struct, frozen=True):
     items: tuple[Node, ...]
 
 
-Node: TypeAlias = "Compare | OneOf | Bare | Exists | Selector | Everything | Not | And | Or"
+Node: TypeAlias = "Compare | OneOf | FieldPresent | Exists | Selector | MatchAll | Not | And | Or"
 
 
 def leaves(node: Node) -> Iterator[Node]:

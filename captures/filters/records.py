@@ -14,7 +14,7 @@ from captures.filters import binding
 from captures.filters.columns import fields_of
 from captures.filters.fields import Field
 from captures.filters.filter import Filter
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.records import Record
 
 

@@ -15,9 +15,9 @@ from captures.filters.nodes import (
     EQUAL,
     GREATER,
     MATCHES,
-    Bare,
     Compare,
-    Everything,
+    FieldPresent,
+    MatchAll,
     Name,
     Node,
     Or,
@@ -51,7 +51,7 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def _bare(field: str) -> Callable[[int, Value | None], Node]:
-    return lambda position, _: Bare(Name(field, position))
+    return lambda position, _: FieldPresent(Name(field, position))
 
 
 def _test(operator: str, *fields: str, default: str = "") -> Callable[[int, Value | None], Node]:
@@ -112,7 +112,7 @@ FORMS = {
         Form("n", "number", "the number of the exchange", _test(EQUAL, "number")),
         Form("m", "", "marked", lambda position, _: Selector("marked", position)),
         Form("comment", "regex", "the comment", _test(MATCHES, "comment")),
-        Form("all", "", "everything", lambda position, _: Everything()),
+        Form("all", "", "everything", lambda position, _: MatchAll()),
     )
 }
 """Short forms by their letters."""

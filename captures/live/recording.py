@@ -11,7 +11,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from captures.packets.files import Succession, by_name, expanded, is_one_file
+from captures.packets.files import FileSeries, by_name, expanded, is_one_file
 from captures.packets.joined_reader import open_succession
 from captures.packets.source import Source
 from captures.packets.spool import DEFAULT_SPOOL
@@ -39,7 +39,7 @@ def open_recording(path: str, *, first: str = "", begin: int = 0, spool: int = D
     :raises CaptureError: if there is nothing yet, or it cannot be read
     """
     return open_succession(
-        path, Succession(lambda: not is_being_recorded(path), first), begin=begin, spool=spool
+        path, FileSeries(lambda: not is_being_recorded(path), first), begin=begin, spool=spool
     )
 
 

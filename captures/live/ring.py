@@ -27,7 +27,7 @@ import msgspec
 
 from captures import private
 from captures.packets.errors import SpoolDropped
-from captures.packets.feeds import Stop
+from captures.packets.feeds import StopSignal
 from captures.packets.pcap import FILE_HEADER
 from captures.packets.source import Source
 from captures.packets.spool import Quota, fill, spare_bytes, spool_directory
@@ -318,7 +318,7 @@ class Ring:
             self._changed.notify_all()
 
 
-class _EndOfCapture(Stop):
+class _EndOfCapture(StopSignal):
     """A request to stop capturing, which ends the ring."""
 
     def __init__(self, stop_writing: Callable[[], None]) -> None:

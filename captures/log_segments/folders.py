@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from captures.packets import CaptureError
 from captures.packets.files import LOG_SEGMENTS, find_files
 from captures.packets.spool import Quota

@@ -15,7 +15,7 @@ they hold. Nothing here raises for missing fields, nothing decompresses records,
 ``names`` returns topic names by ID, such as :meth:`dissectors.session_context.SessionContext.topic_name`.
 """
 
-from captures.meaning.errors import ErrorFound, errors_in, errors_text
+from captures.meaning.errors import ResponseError, errors_in, errors_text
 from captures.meaning.exchange import Names
 from captures.meaning.expected_errors import EXPECTED, expected_errors
 from captures.meaning.mentions import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from captures.meaning.exchange import Body, Names, inner, items, number, rows, text
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors import embedded
 
 _CONNECT = "connect"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import (
     Bodies,
     Body,
@@ -31,7 +31,7 @@ def offsets(pairs: Sequence[tuple[str, Body]], field: str, alone: str) -> str:
     """Return offsets by partition; for a single partition, which the request has named, only the offset."""
     if len(pairs) == 1:
         return f"{alone} {pairs[0][1].get(field, '?')}"
-    return places.at(pairs, field)
+    return topic_partitions.at(pairs, field)
 
 
 # ---------------------------------------------------------------- Produce
@@ -40,20 +40,23 @@ def _produce_request(x: Bodies) -> str:
     acks = number(x.request, "acks", ACKS_ALL)
     transaction = text(x.request, "transactional_id")
     return join(
-        places.topics_text(topics, x.names),
+        topic_partitions.topics_text(topics, x.names),
         "" if acks == ACKS_ALL else f"acks={acks}",
-        payload([row.get("records") for _, row in places.each(topics, x.names)]).text(),
+        payload([row.get("records") for _, row in topic_partitions.each(topics, x.names)]).text(),
         f"in {transaction}" if transaction else "",
     )
 
 
 def _produce_response(x: Bodies) -> str:
-    return offsets(places.each(rows(x.response, "responses"), x.names), "base_offset", "at offset") or "ok"
+    return (
+        offsets(topic_partitions.each(rows(x.response, "responses"), x.names), "base_offset", "at offset")
+        or "ok"
+    )
 
 
 def _produce_errors(x: Bodies) -> str:
     rejected = 0
-    for _, row in places.each(rows(x.response, "responses"), x.names):
+    for _, row in topic_partitions.each(rows(x.response, "responses"), x.names):
         rejected += len(rows(row, "record_errors"))
     return listed((leaders(x), f"{words.counted(rejected, 'record')} rejected" if rejected else ""))
 
@@ -62,7 +65,7 @@ def leaders(x: Bodies) -> str:
     """Return the leaders that the response names instead (KIP-951, KIP-595)."""
     found = {
         number(inner(row, "current_leader"), "leader_id")
-        for _, row in places.each(rows(x.response, "responses"), x.names)
+        for _, row in topic_partitions.each(rows(x.response, "responses"), x.names)
         if row.get("error_code")
     }
     found.discard(-1)
@@ -84,8 +87,8 @@ def _fetch_request(x: Bodies) -> str:
 
 def session(x: Bodies, session_id: int, epoch: int) -> str:
     """Return the fetched partitions; in a session, unchanged ones may be omitted (KIP-227)."""
-    named = places.requested(x)
-    dropped = places.requested(x, "forgotten_topics_data")
+    named = topic_partitions.requested(x)
+    dropped = topic_partitions.requested(x, "forgotten_topics_data")
     forgotten = listed((named, f"without {dropped}" if dropped else ""))
     if epoch == -1 and session_id:
         return listed((forgotten, "end of session"))
@@ -103,7 +106,7 @@ def wait(request: Body) -> str:
 
 
 def _fetch_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "responses"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "responses"), x.names)
     return listed((records_text(pairs) or empty(x), *aside(pairs)))
 
 
@@ -115,9 +118,8 @@ def records_text(pairs: Sequence[tuple[str, Body]]) -> str:
             full.setdefault(name, []).append(number(row, "partition_index"))
     if not full:
         return ""
-    return (
-        f"{payload([row.get('records') for _, row in pairs]).text() or 'records'} {places.groups_text(full)}"
-    )
+    records = payload([row.get("records") for _, row in pairs]).text() or "records"
+    return f"{records} {topic_partitions.groups_text(full)}"
 
 
 def empty(x: Bodies) -> str:
@@ -149,7 +151,7 @@ def aside(pairs: Sequence[tuple[str, Body]]) -> list[str]:
 
 def _fetch_errors(x: Bodies) -> str:
     topics = rows(x.response, "responses")
-    good = any(row.get("records") for _, row in places.each(topics, x.names))
+    good = any(row.get("records") for _, row in topic_partitions.each(topics, x.names))
     return listed((leaders(x), _fetch_response(x) if good else ""))
 
 
@@ -157,7 +159,9 @@ def _fetch_errors(x: Bodies) -> str:
 def _list_offsets_request(x: Bodies) -> str:
     topics = rows(x.request, "topics")
     times = {
-        row["timestamp"] for _, row in places.each(topics, x.names) if isinstance(row.get("timestamp"), int)
+        row["timestamp"]
+        for _, row in topic_partitions.each(topics, x.names)
+        if isinstance(row.get("timestamp"), int)
     }
     special = LIST_OFFSETS_TIMESTAMP
     parts = [
@@ -166,14 +170,14 @@ def _list_offsets_request(x: Bodies) -> str:
     ]
     level = number(x.request, "isolation_level", 0)
     return join(
-        places.topics_text(topics, x.names),
+        topic_partitions.topics_text(topics, x.names),
         words.some(parts),
         "read_committed" if level == READ_COMMITTED else "",
     )
 
 
 def _list_offsets_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "topics"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "topics"), x.names)
     if not any("offset" in row for _, row in pairs):
         return old_offsets(pairs)
     if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
@@ -191,36 +195,39 @@ def old_offsets(pairs: Sequence[tuple[str, Body]]) -> str:
 
 def _leader_epoch_request(x: Bodies) -> str:
     topics = rows(x.request, "topics")
-    epochs = {number(row, "leader_epoch") for _, row in places.each(topics, x.names)}
+    epochs = {number(row, "leader_epoch") for _, row in topic_partitions.each(topics, x.names)}
     replica = number(x.request, "replica_id")
     return join(
         f"replica {replica}" if replica >= 0 else "",
-        places.topics_text(topics, x.names),
+        topic_partitions.topics_text(topics, x.names),
         f"end of epoch {words.ranges(epochs)}" if epochs else "",
     )
 
 
 def _leader_epoch_response(x: Bodies) -> str:
-    return offsets(places.each(rows(x.response, "topics"), x.names), "end_offset", "ends at") or "nothing"
+    return (
+        offsets(topic_partitions.each(rows(x.response, "topics"), x.names), "end_offset", "ends at")
+        or "nothing"
+    )
 
 
 def _delete_records_request(x: Bodies) -> str:
-    pairs = places.each(rows(x.request, "topics"), x.names)
+    pairs = topic_partitions.each(rows(x.request, "topics"), x.names)
     if len(pairs) == 1 and pairs[0][1].get("offset") == -1:
-        return f"{places.requested(x)}  all"
-    shown = places.at(pairs, "offset")
+        return f"{topic_partitions.requested(x)}  all"
+    shown = topic_partitions.at(pairs, "offset")
     return f"before {shown}" if shown else ""
 
 
 def _delete_records_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "topics"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "topics"), x.names)
     return offsets(pairs, "low_watermark", "log begins at") or "ok"
 
 
 def _describe_producers_response(x: Bodies) -> str:
     producers = [
         producer
-        for _, row in places.each(rows(x.response, "topics"), x.names)
+        for _, row in topic_partitions.each(rows(x.response, "topics"), x.names)
         for producer in rows(row, "active_producers")
     ]
     open_ones = sum(number(producer, "current_txn_start_offset") >= 0 for producer in producers)
@@ -268,5 +275,5 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ),
     ApiKey.DELETE_RECORDS: SummaryWriter(_delete_records_request, _delete_records_response),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: SummaryWriter(_leader_epoch_request, _leader_epoch_response),
-    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(places.requested, _describe_producers_response),
+    ApiKey.DESCRIBE_PRODUCERS: SummaryWriter(topic_partitions.requested, _describe_producers_response),
 }

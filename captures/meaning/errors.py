@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import Body, Names
 from captures.meaning.plans import layouts, paths
 from dissectors import wire
@@ -19,7 +19,7 @@ _MESSAGE_LENGTH = 90
 _CODES_SHOWN = 3
 
 
-class ErrorFound(NamedTuple):
+class ResponseError(NamedTuple):
     """One error of a response.
 
     :ivar path: field path from the body's root: ``responses[0].partition_responses[2].error_code``
@@ -59,12 +59,12 @@ def _message_of(path: str) -> str:
     return f"{holder}{dot}{name.replace('code', 'message')}"
 
 
-def errors_in(key: int, version: int, body: Body | None) -> list[ErrorFound]:
+def errors_in(key: int, version: int, body: Body | None) -> list[ResponseError]:
     """Return every error of a response body, in declaration order.
 
     :param version: version in which the body was decoded (:attr:`dissectors.frames.Body.version`)
     """
-    found: list[ErrorFound] = []
+    found: list[ResponseError] = []
     if body:
         _visitor(key, version)(body, found)
     return found
@@ -77,9 +77,9 @@ def _visitor(key: int, version: int) -> Visitor:
     return compiled(plan_of(response, lambda member, _: found if _is_error(member) else None))
 
 
-def _error_found(code: int, path: str, holders: Holders, found: list[ErrorFound]) -> None:
+def _error_found(code: int, path: str, holders: Holders, found: list[ResponseError]) -> None:
     message = holders[-1].get(_message_of(path.rpartition(".")[2]))
-    found.append(ErrorFound(path, code, message or None, holders))
+    found.append(ResponseError(path, code, message or None, holders))
 
 
 # ---------------------------------------------------------------- descriptions
@@ -93,25 +93,28 @@ class _Subjects:
         self.labels: list[str] = []
         self.messages: set[str] = set()
 
-    def add(self, error: ErrorFound, names: Names) -> None:
+    def add(self, error: ResponseError, names: Names) -> None:
         self.count += 1
         if error.message:
             self.messages.add(error.message)
         if len(error.holders) == 1:
             self.whole = True
             return
-        place = _place(error.holders, names)
-        if place is None:
+        partition = _place(error.holders, names)
+        if partition is None:
             self.labels.extend(_label(error.holders))
             return
-        numbers = self.topics.setdefault(place[0], [])
-        if place[1] is not None:
-            numbers.append(place[1])
+        numbers = self.topics.setdefault(partition[0], [])
+        if partition[1] is not None:
+            numbers.append(partition[1])
 
     def text(self) -> str:
         if self.whole:
             return ""
-        named = [*([places.groups_text(self.topics)] if self.topics else ()), *dict.fromkeys(self.labels)]
+        named = [
+            *([topic_partitions.groups_text(self.topics)] if self.topics else ()),
+            *dict.fromkeys(self.labels),
+        ]
         if named and len(named) <= words.SHOWN:
             return " ".join(named)
         return f"{self.count}×" if self.count > 1 else ""
@@ -121,14 +124,14 @@ def _place(holders: tuple[Body, ...], names: Names) -> tuple[str, int | None] | 
     number = None
     for holder in reversed(holders[1:]):
         if number is None:
-            number = places.index(holder)
+            number = topic_partitions.index(holder)
         if (
             "topic" in holder
             or "topic_name" in holder
             or "topic_id" in holder
             or (number is not None and "name" in holder)
         ):
-            return places.topic(holder, names), number
+            return topic_partitions.topic(holder, names), number
     return None
 
 
@@ -143,7 +146,7 @@ def _label(holders: tuple[Body, ...]) -> list[str]:
     return []
 
 
-def errors_text(found: list[ErrorFound], names: Names) -> str:
+def errors_text(found: list[ResponseError], names: Names) -> str:
     """Describe errors: ``REBALANCE_IN_PROGRESS``, ``orders 0-2 NOT_LEADER_OR_FOLLOWER``.
 
     The subjects of a code are combined; the broker's own text follows if it is the only one.

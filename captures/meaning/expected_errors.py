@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from captures.meaning.errors import ErrorFound, errors_in
+from captures.meaning.errors import ResponseError, errors_in
 from captures.meaning.exchange import Body
 from dissectors.api_keys import PRODUCER_APIS, ApiKey
 from dissectors.error_codes import ErrorCode
@@ -27,7 +27,7 @@ class _Case(NamedTuple):
 
     version: int
     value: Any
-    error: ErrorFound
+    error: ResponseError
 
 
 class ExpectedError(NamedTuple):
@@ -120,8 +120,8 @@ def expected_errors(
     version: int,
     request_body: Body | None,
     response_body: Body | None,
-    errors: Iterable[ErrorFound] | None = None,
-) -> list[ErrorFound]:
+    errors: Iterable[ResponseError] | None = None,
+) -> list[ResponseError]:
     """Return the errors of a response that belong to a normal conversation; :data:`EXPECTED` has the reasons.
 
     :param version: version of the request

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from captures.meaning.exchange import Body, rows
-from captures.meaning.places import index, partitions, topic
+from captures.meaning.topic_partitions import index, partitions, topic
 from dissectors.api_keys import ApiKey
 
 CARRIERS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})

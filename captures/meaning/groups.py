@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import (
     Bodies,
     Body,
@@ -123,7 +123,7 @@ def assignment(data: bytes) -> str | None:
     if value is None:
         return None
     topics: list[dict[str, Any]] = value["assigned_partitions"]
-    return places.topics_text(topics, lambda _: None) or "nothing assigned"
+    return topic_partitions.topics_text(topics, lambda _: None) or "nothing assigned"
 
 
 def _leave_request(x: Bodies) -> str:
@@ -162,7 +162,7 @@ def modern_request(x: Bodies) -> str:
         f"/{words.clipped(pattern, 40)}/" if pattern else "",
         ""
         if owned is None
-        else f"owns {places.topics_text(rows(request, 'topic_partitions'), x.names) or 'nothing'}",
+        else f"owns {topic_partitions.topics_text(rows(request, 'topic_partitions'), x.names) or 'nothing'}",
         instance(request),
     )
 
@@ -174,7 +174,9 @@ def modern_response(x: Bodies) -> str:
     return listed(
         (
             reached(x.response),
-            "" if assigned is None else f"assigned {places.topics_text(topics, x.names) or 'nothing'}",
+            ""
+            if assigned is None
+            else f"assigned {topic_partitions.topics_text(topics, x.names) or 'nothing'}",
         )
     )
 
@@ -189,8 +191,8 @@ def reached(response: Body) -> str:
 
 # ---------------------------------------------------------------- offsets
 def _commit_request(x: Bodies) -> str:
-    pairs = places.each(rows(x.request, "topics"), x.names)
-    return join(group(x), places.at(pairs, "committed_offset"), instance(x.request))
+    pairs = topic_partitions.each(rows(x.request, "topics"), x.names)
+    return join(group(x), topic_partitions.at(pairs, "committed_offset"), instance(x.request))
 
 
 def _offset_fetch_request(x: Bodies) -> str:
@@ -200,7 +202,9 @@ def _offset_fetch_request(x: Bodies) -> str:
     for row in asked[: words.SHOWN]:
         # null requests everything that the group has committed; a missing field was cut off
         everything = "topics" in row and row["topics"] is None
-        wanted = "all partitions" if everything else places.topics_text(rows(row, "topics"), x.names)
+        wanted = (
+            "all partitions" if everything else topic_partitions.topics_text(rows(row, "topics"), x.names)
+        )
         parts.append(join(text(row, "group_id"), wanted))
     rest = len(asked) - words.SHOWN
     return join(
@@ -212,12 +216,12 @@ def _offset_fetch_request(x: Bodies) -> str:
 
 def _offset_fetch_response(x: Bodies) -> str:
     holders = rows(x.response, "groups") or [x.response]
-    pairs = [pair for holder in holders for pair in places.each(rows(holder, "topics"), x.names)]
+    pairs = [pair for holder in holders for pair in topic_partitions.each(rows(holder, "topics"), x.names)]
     known = [pair for pair in pairs if number(pair[1], "committed_offset") >= 0]
     without = len(pairs) - len(known)
     if not known:
         return "none committed"
-    return listed((places.at(known, "committed_offset"), f"{without} without" if without else ""))
+    return listed((topic_partitions.at(known, "committed_offset"), f"{without} without" if without else ""))
 
 
 # ---------------------------------------------------------------- coordinators and administration
@@ -296,7 +300,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.DELETE_GROUPS: SummaryWriter(
         groups_request, lambda x: f"{words.counted(len(rows(x.response, 'results')), 'group')} deleted"
     ),
-    ApiKey.OFFSET_DELETE: SummaryWriter(lambda x: join(group(x), places.requested(x)), ok),
+    ApiKey.OFFSET_DELETE: SummaryWriter(lambda x: join(group(x), topic_partitions.requested(x)), ok),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: SummaryWriter(modern_request, modern_response),
     ApiKey.CONSUMER_GROUP_DESCRIBE: SummaryWriter(groups_request, describe_response),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from captures.meaning import places
+from captures.meaning import topic_partitions
 from captures.meaning.exchange import Body, Names
 from captures.meaning.payload import headers
 from captures.meaning.plans import Choice, FieldPlan, paths, plan, walk
@@ -101,7 +101,7 @@ def _place_fields(struct: wire.Struct) -> Iterator[str]:
     """Yield the fields of a topic's struct that contain name and partitions."""
     yield from (*TOPIC_FIELDS, "topic_id", *PARTITION_FIELDS)
     for member in struct.all_members:
-        if member.name in places.PARTITION_ARRAYS:
+        if member.name in topic_partitions.PARTITION_ARRAYS:
             inside = wire.struct_inside(member.con)
             if inside is None:
                 yield member.name
@@ -110,11 +110,13 @@ def _place_fields(struct: wire.Struct) -> Iterator[str]:
 
 
 def _add_topic(out: dict[str, dict[int, None]], struct: Body, names: Names) -> None:
-    name = places.topic(struct, lambda uuid: names(uuid) or uuid)
+    name = topic_partitions.topic(struct, lambda uuid: names(uuid) or uuid)
     if name == "?":
         return
-    alone = places.index(struct)
-    out.setdefault(name, {}).update(dict.fromkeys(places.partitions(struct) if alone is None else (alone,)))
+    alone = topic_partitions.index(struct)
+    out.setdefault(name, {}).update(
+        dict.fromkeys(topic_partitions.partitions(struct) if alone is None else (alone,))
+    )
 
 
 def _add_resource(out: dict[str, dict[int, None]], struct: Body, field: str) -> None:

@@ -128,7 +128,7 @@ def tally(fields: Iterable[Any]) -> Tally:
     return Tally(records, batches, size)
 
 
-class StandIn(bytes):
+class RecordsPlaceholder(bytes):
     """Placeholder for records of which only the summary is known, which it contains."""
 
 
@@ -136,7 +136,7 @@ def payload(fields: Iterable[Any]) -> Payload:
     """Sum up records fields: bytes or None; anything else is skipped."""
     out = Payload()
     for data in fields:
-        if type(data) is StandIn:
+        if type(data) is RecordsPlaceholder:
             out.in_words = data.decode()
         elif data and isinstance(data, bytes):
             _add(out, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, inner, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
@@ -99,7 +99,7 @@ def _snapshot_request(x: Bodies) -> str:
     replica = number(x.request, "replica_id")
     return join(
         f"replica {replica}" if replica >= 0 else "",
-        places.requested(x),
+        topic_partitions.requested(x),
         f"snapshot {snapshot(row)} from byte {number(row, 'position', 0):,}" if row else "",
     )
 
@@ -129,7 +129,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.VOTE: SummaryWriter(_vote_request, _vote_response, _quorum_errors),
     ApiKey.BEGIN_QUORUM_EPOCH: SummaryWriter(_leader_request, ok, _quorum_errors),
     ApiKey.END_QUORUM_EPOCH: SummaryWriter(_end_request, ok, _quorum_errors),
-    ApiKey.DESCRIBE_QUORUM: SummaryWriter(places.requested, _describe_response),
+    ApiKey.DESCRIBE_QUORUM: SummaryWriter(topic_partitions.requested, _describe_response),
     ApiKey.FETCH_SNAPSHOT: SummaryWriter(_snapshot_request, _snapshot_response),
     ApiKey.ADD_RAFT_VOTER: SummaryWriter(_voter_request, ok),
     ApiKey.REMOVE_RAFT_VOTER: SummaryWriter(_voter_request, ok),

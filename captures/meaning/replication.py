@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
@@ -15,7 +15,7 @@ def _controller(x: Bodies) -> str:
 
 def states(x: Bodies) -> str:
     """Return the partitions of a request, from either of the two layouts."""
-    return places.topics_text(
+    return topic_partitions.topics_text(
         [*rows(x.request, "topic_states"), *rows(x.request, "ungrouped_partition_states")], x.names
     )
 
@@ -27,9 +27,10 @@ def _stop_replica_request(x: Bodies) -> str:
         *rows(x.request, "ungrouped_partitions"),
     ]
     deletes = bool(x.request.get("delete_partitions")) or any(
-        row.get("delete_partition") for _, row in places.each(rows(x.request, "topic_states"), x.names)
+        row.get("delete_partition")
+        for _, row in topic_partitions.each(rows(x.request, "topic_states"), x.names)
     )
-    return join(_controller(x), places.topics_text(topics, x.names), "delete" if deletes else "")
+    return join(_controller(x), topic_partitions.topics_text(topics, x.names), "delete" if deletes else "")
 
 
 def _update_metadata_request(x: Bodies) -> str:
@@ -43,14 +44,14 @@ def _broker(x: Bodies) -> str:
 
 
 def _shutdown_response(x: Bodies) -> str:
-    left = places.topics_text(rows(x.response, "remaining_partitions"), x.names)
+    left = topic_partitions.topics_text(rows(x.response, "remaining_partitions"), x.names)
     return f"still leads {left}" if left else "ok, leads nothing"
 
 
 def _alter_partition_request(x: Bodies) -> str:
     parts = []
-    for name, row in places.each(rows(x.request, "topics"), x.names):
-        parts.append(f"{name}-{places.index(row)} isr {words.plain(new_isr(row))}")
+    for name, row in topic_partitions.each(rows(x.request, "topics"), x.names):
+        parts.append(f"{name}-{topic_partitions.index(row)} isr {words.plain(new_isr(row))}")
     rest = len(parts) - words.SHOWN
     return join(_broker(x), listed(parts[: words.SHOWN]), f"+{rest} partitions" if rest > 0 else "")
 
@@ -62,7 +63,7 @@ def new_isr(row: Body) -> list[int]:
 
 
 def _alter_partition_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "topics"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "topics"), x.names)
     if len(pairs) != 1:
         return "ok"
     row = pairs[0][1]
@@ -71,7 +72,7 @@ def _alter_partition_response(x: Bodies) -> str:
 
 def _assign_dirs_request(x: Bodies) -> str:
     parts = [
-        f"{places.topics_text(rows(row, 'topics'), x.names)} in {words.topic_id(text(row, 'id', '?'))}"
+        f"{topic_partitions.topics_text(rows(row, 'topics'), x.names)} in {words.topic_id(text(row, 'id', '?'))}"
         for row in rows(x.request, "directories")
     ]
     return join(_broker(x), listed(parts[: words.SHOWN]))

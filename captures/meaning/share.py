@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.data import empty, offsets, records_text, wait
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.groups import describe_response, group, groups_request, modern_request, modern_response
@@ -25,7 +25,7 @@ def acknowledged(x: Bodies) -> str:
     A single type applies to all offsets of a batch, several types to one offset each (ShareAcknowledgeRequest.json).
     """
     totals: Counter[str] = Counter()
-    for _, row in places.each(rows(x.request, "topics"), x.names):
+    for _, row in topic_partitions.each(rows(x.request, "topics"), x.names):
         for batch in rows(row, "acknowledgement_batches"):
             types = items(batch, "acknowledge_types")
             if len(types) == 1:
@@ -38,8 +38,8 @@ def acknowledged(x: Bodies) -> str:
 
 def session(x: Bodies) -> str:
     """Return the fetched partitions; a running share session omits unchanged ones."""
-    named = places.requested(x)
-    dropped = places.requested(x, "forgotten_topics_data")
+    named = topic_partitions.requested(x)
+    dropped = topic_partitions.requested(x, "forgotten_topics_data")
     epoch = number(x.request, "share_session_epoch", 0)
     return listed(
         (
@@ -55,7 +55,7 @@ def _fetch_request(x: Bodies) -> str:
 
 
 def _fetch_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "responses"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "responses"), x.names)
     held = records_text(pairs)
     if not held:
         return empty(x)
@@ -68,23 +68,23 @@ def _fetch_response(x: Bodies) -> str:
 
 
 def _acknowledge_request(x: Bodies) -> str:
-    named = places.requested(x)
+    named = topic_partitions.requested(x)
     end = "end of session" if number(x.request, "share_session_epoch", 0) == -1 else ""
     return join(_who(x), listed((named, end)), acknowledged(x))
 
 
 # ---------------------------------------------------------------- state at the share coordinator
 def _state_request(x: Bodies) -> str:
-    return join(group(x), places.requested(x))
+    return join(group(x), topic_partitions.requested(x))
 
 
 def _initialize_request(x: Bodies) -> str:
-    pairs = places.each(rows(x.request, "topics"), x.names)
+    pairs = topic_partitions.each(rows(x.request, "topics"), x.names)
     return join(_state_request(x), offsets(pairs, "start_offset", "from") if len(pairs) == 1 else "")
 
 
 def _write_request(x: Bodies) -> str:
-    pairs = places.each(rows(x.request, "topics"), x.names)
+    pairs = topic_partitions.each(rows(x.request, "topics"), x.names)
     batches = sum(len(rows(row, "state_batches")) for _, row in pairs)
     return join(
         _state_request(x),
@@ -100,7 +100,7 @@ def start(row: Body) -> str:
 
 
 def _read_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "results"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "results"), x.names)
     if len(pairs) != 1:
         return "ok"
     row = pairs[0][1]
@@ -117,21 +117,27 @@ def _read_response(x: Bodies) -> str:
 def _describe_offsets_request(x: Bodies) -> str:
     parts = []
     for row in rows(x.request, "groups"):
-        topics = places.topics_text(rows(row, "topics"), x.names)
+        topics = topic_partitions.topics_text(rows(row, "topics"), x.names)
         parts.append(join(text(row, "group_id", "?"), topics or "all topics"))
     return words.some(parts)
 
 
 def _describe_offsets_response(x: Bodies) -> str:
-    pairs = [pair for row in rows(x.response, "groups") for pair in places.each(rows(row, "topics"), x.names)]
+    pairs = [
+        pair
+        for row in rows(x.response, "groups")
+        for pair in topic_partitions.each(rows(row, "topics"), x.names)
+    ]
     lag = sum(max(number(row, "lag"), 0) for _, row in pairs)
     known = any(number(row, "lag") >= 0 for _, row in pairs)
-    return listed((places.at(pairs, "start_offset") or "no offsets", f"lag {lag:,}" if known else ""))
+    return listed(
+        (topic_partitions.at(pairs, "start_offset") or "no offsets", f"lag {lag:,}" if known else "")
+    )
 
 
 def _alter_offsets_request(x: Bodies) -> str:
-    pairs = places.each(rows(x.request, "topics"), x.names)
-    return join(group(x), places.at(pairs, "start_offset"))
+    pairs = topic_partitions.each(rows(x.request, "topics"), x.names)
+    return join(group(x), topic_partitions.at(pairs, "start_offset"))
 
 
 SUMMARIES: dict[int, SummaryWriter] = {

@@ -23,7 +23,7 @@ from captures.meaning import (
     transactions,
     words,
 )
-from captures.meaning.errors import ErrorFound, errors_in, errors_text
+from captures.meaning.errors import ResponseError, errors_in, errors_text
 from captures.meaning.exchange import Bodies, Body, Names, SummaryWriter, number
 from captures.meaning.plans import paths
 from dissectors import wire
@@ -56,7 +56,7 @@ def response_summary(
     response_body: Body | None,
     names: Names,
     latency_ns: int = -1,
-    errors: list[ErrorFound] | None = None,
+    errors: list[ResponseError] | None = None,
 ) -> str:
     """Summarise a response: ``at offset 120``, ``orders-3 NOT_LEADER_OR_FOLLOWER``.
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from captures.meaning.errors import ErrorFound
+from captures.meaning.errors import ResponseError
 from captures.meaning.exchange import Body, Names
-from captures.meaning.payload import Payload, StandIn, payload, record_paths
+from captures.meaning.payload import Payload, RecordsPlaceholder, payload, record_paths
 from captures.meaning.summaries import inserted_paths, request_summary, response_summary
 from captures.meaning.waits import POLLS
 from captures.meaning.words import LINE_LENGTH
@@ -66,7 +66,7 @@ class SummaryTemplate:
         asked: int,
         version: int,
         bodies: tuple[Body, Body],
-        errors: list[ErrorFound],
+        errors: list[ResponseError],
         names: Names,
     ) -> None:
         self._key, self._asked, self._version, self._errors = key, asked, version, errors
@@ -159,7 +159,7 @@ class _MarkedBody:
         self._first = number * _PER_SIDE
         self._numbers: list[int] = []
         self._records: list[bytes] = []
-        self._stand_in = StandIn(b"%d" % (_MARKS + _mark_of_records(number)))
+        self._stand_in = RecordsPlaceholder(b"%d" % (_MARKS + _mark_of_records(number)))
         self.body = self._copy(body, tree(inserted_paths(key, side)), tree(record_paths(key, version, side)))
         if len(self._numbers) >= _RECORDS:
             raise ValueError("there are too many numbers")

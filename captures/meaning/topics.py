@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import Bodies, SummaryWriter, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
@@ -10,7 +10,7 @@ from dissectors.domains import ELECTION_TYPE
 
 
 def _named(x: Bodies, field: str) -> list[str]:
-    return [places.topic(row, x.names) for row in rows(x.request, field)]
+    return [topic_partitions.topic(row, x.names) for row in rows(x.request, field)]
 
 
 # ---------------------------------------------------------------- Metadata
@@ -58,7 +58,11 @@ def _create_request(x: Bodies) -> str:
                 words.counted(len(rows(topic, "configs")), "setting") if rows(topic, "configs") else "",
             )
         )
-        parts.append(f"{places.topic(topic, x.names)} ({shape})" if shape else places.topic(topic, x.names))
+        parts.append(
+            f"{topic_partitions.topic(topic, x.names)} ({shape})"
+            if shape
+            else topic_partitions.topic(topic, x.names)
+        )
     return join(words.phrases(parts), only_check(x))
 
 
@@ -83,37 +87,39 @@ def _elect_request(x: Bodies) -> str:
     everywhere = "topic_partitions" in x.request and wanted is None
     return join(
         election,
-        "all partitions" if everywhere else places.requested(x, "topic_partitions"),
+        "all partitions" if everywhere else topic_partitions.requested(x, "topic_partitions"),
     )
 
 
 def _elect_response(x: Bodies) -> str:
-    pairs = places.each(rows(x.response, "replica_election_results"), x.names)
+    pairs = topic_partitions.each(rows(x.response, "replica_election_results"), x.names)
     return f"{words.counted(len(pairs), 'leader')} elected"
 
 
 def _reassign_request(x: Bodies) -> str:
     parts = []
-    for name, row in places.each(rows(x.request, "topics"), x.names):
+    for name, row in topic_partitions.each(rows(x.request, "topics"), x.names):
         replicas = items(row, "replicas")
-        parts.append(f"{name}-{places.index(row)} {f'to {words.plain(replicas)}' if replicas else 'cancel'}")
+        parts.append(
+            f"{name}-{topic_partitions.index(row)} {f'to {words.plain(replicas)}' if replicas else 'cancel'}"
+        )
     return words.phrases(parts)
 
 
 def _reassignments_response(x: Bodies) -> str:
-    shown = places.topics_text(rows(x.response, "topics"), x.names)
+    shown = topic_partitions.topics_text(rows(x.response, "topics"), x.names)
     return f"moving {shown}" if shown else "none"
 
 
 def _move_request(x: Bodies) -> str:
     return listed(
-        f"{places.topics_text(rows(row, 'topics'), x.names)} to {text(row, 'path', '?')}"
+        f"{topic_partitions.topics_text(rows(row, 'topics'), x.names)} to {text(row, 'path', '?')}"
         for row in rows(x.request, "dirs")
     )
 
 
 def _log_dirs_request(x: Bodies) -> str:
-    return places.requested(x) or ("all topics" if "topics" in x.request else "")
+    return topic_partitions.requested(x) or ("all topics" if "topics" in x.request else "")
 
 
 def _log_dirs_response(x: Bodies) -> str:
@@ -121,7 +127,7 @@ def _log_dirs_response(x: Bodies) -> str:
     sizes = [
         max(number(partition, "partition_size", 0), 0)
         for directory in directories
-        for _, partition in places.each(rows(directory, "topics"), x.names)
+        for _, partition in topic_partitions.each(rows(directory, "topics"), x.names)
     ]
     held = f"{words.counted(len(sizes), 'replica')} {words.size(sum(sizes))}"
     return listed((words.counted(len(directories), "directory", "directories"), held))
@@ -143,7 +149,7 @@ SUMMARIES: dict[int, SummaryWriter] = {
     ApiKey.ELECT_LEADERS: SummaryWriter(_elect_request, _elect_response),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: SummaryWriter(_reassign_request, ok),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: SummaryWriter(
-        lambda x: places.requested(x) or "all", _reassignments_response
+        lambda x: topic_partitions.requested(x) or "all", _reassignments_response
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: SummaryWriter(
         lambda x: words.some(_named(x, "topics"), 4) or "all topics", _describe_partitions_response

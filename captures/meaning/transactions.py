@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import Bodies, Body, SummaryWriter, fields, items, number, ok, rows, text
 from captures.meaning.words import join, listed
 from dissectors.api_keys import ApiKey
@@ -44,9 +44,10 @@ def _add_partitions_request(x: Bodies) -> str:
     batch = rows(x.request, "transactions")
     if not batch:
         name = text(x.request, "v3_and_below_transactional_id")
-        return join(name, places.requested(x, "v3_and_below_topics"))
+        return join(name, topic_partitions.requested(x, "v3_and_below_topics"))
     parts = [
-        join(text(row, "transactional_id"), places.topics_text(rows(row, "topics"), x.names)) for row in batch
+        join(text(row, "transactional_id"), topic_partitions.topics_text(rows(row, "topics"), x.names))
+        for row in batch
     ]
     checks = sum(bool(row.get("verify_only")) for row in batch)
     rest = len(parts) - words.SHOWN
@@ -77,7 +78,9 @@ def _markers_request(x: Bodies) -> str:
     markers = rows(x.request, "markers")
     if len(markers) == 1:
         marker = markers[0]
-        return join(_outcome(marker), producer(marker), places.topics_text(rows(marker, "topics"), x.names))
+        return join(
+            _outcome(marker), producer(marker), topic_partitions.topics_text(rows(marker, "topics"), x.names)
+        )
     outcomes = Counter(_outcome(marker) for marker in markers)
     return listed(f"{count} × {name}" for name, count in outcomes.items())
 
@@ -88,8 +91,8 @@ def _outcome(marker: Body) -> str:
 
 
 def _offset_commit_request(x: Bodies) -> str:
-    pairs = places.each(rows(x.request, "topics"), x.names)
-    return join(_transaction(x), text(x.request, "group_id"), places.at(pairs, "committed_offset"))
+    pairs = topic_partitions.each(rows(x.request, "topics"), x.names)
+    return join(_transaction(x), text(x.request, "group_id"), topic_partitions.at(pairs, "committed_offset"))
 
 
 def _describe_request(x: Bodies) -> str:
@@ -101,7 +104,7 @@ def _describe_response(x: Bodies) -> str:
     if len(found) == 1:
         return join(
             listed((text(found[0], "transaction_state", "?"), producer(found[0]))),
-            places.topics_text(rows(found[0], "topics"), x.names),
+            topic_partitions.topics_text(rows(found[0], "topics"), x.names),
         )
     return states(found)
 

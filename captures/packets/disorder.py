@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from captures.arrays import Bools, Int64s, UInt32s
 from captures.packets.connections import Streams
-from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, Hole, PeerAcks, StreamOrder
+from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, LostRange, PeerAcks, StreamOrder
 from captures.packets.runs import NEVER, PayloadRun, Rows, no_rows, payload_of
 from captures.packets.table import ACK, FIN, RST, SYN, GapCause, PacketBlock
 
@@ -306,7 +306,7 @@ class Disorder:
         holes: list[tuple[int, int, int, int, int]] = []
         for number, order in list(self.orders.items()):
             for item in order.out:
-                if isinstance(item, Hole):
+                if isinstance(item, LostRange):
                     holes.append((number, item.position, item.missing, item.cause, -1))
                 else:
                     ready.append((number, item))

@@ -1,6 +1,6 @@
 """Sequential byte sources of a capture: files, growing files, pipes.
 
-A feed is read once, from its start. A live feed waits for its writer; a :class:`Stop` ends the waiting.
+A feed is read once, from its start. A live feed waits for its writer; a :class:`StopSignal` ends the waiting.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Feed(Protocol):
         """Return the fraction of the available bytes that has been read, None if their number is unknown."""
 
 
-class Stop:
+class StopSignal:
     """A request to end a live feed, made by any thread or signal handler.
 
     :ivar requested: whether the request was made
@@ -101,7 +101,7 @@ class PipeFeed:
 
     damage = ""
 
-    def __init__(self, fd: int, stop: Stop) -> None:
+    def __init__(self, fd: int, stop: StopSignal) -> None:
         self._fd = fd
         self._stop = stop
 
@@ -131,7 +131,7 @@ class GrowingFileFeed:
     damage = ""
 
     def __init__(
-        self, fd: int, path: str, stop: Stop, over: Callable[[], bool] | None = None, first: int = 0
+        self, fd: int, path: str, stop: StopSignal, over: Callable[[], bool] | None = None, first: int = 0
     ) -> None:
         self.first = first
         self._fd = fd

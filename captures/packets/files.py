@@ -149,7 +149,7 @@ def is_folder(path: str) -> bool:
     return remote.is_folder(path) if remote.is_remote(path) else Path(remote.local(path)).is_dir()
 
 
-class Succession(msgspec.Struct, frozen=True):
+class FileSeries(msgspec.Struct, frozen=True):
     """Files that one program writes one after another, under names in the same order.
 
     :ivar over: returns whether that program has ended, so that nothing more will be written
@@ -166,7 +166,7 @@ class Succession(msgspec.Struct, frozen=True):
 def find_files(
     paths: Sequence[str],
     quota: Quota,
-    succession: Succession | None = None,
+    succession: FileSeries | None = None,
     *,
     logs_beside_packets: bool = False,
     joined: bool = True,
@@ -236,7 +236,7 @@ def _join_logs(found: FoundFiles, quota: Quota) -> None:
     found.files[:] = [file for file in found.files if file not in logs] + [joined]
 
 
-def _find(path: str, found: FoundFiles, quota: Quota, succession: Succession | None) -> None:
+def _find(path: str, found: FoundFiles, quota: Quota, succession: FileSeries | None) -> None:
     named = is_one_file(path)
     captures = sum(_add_file(name, found, quota, named=named) for name in _wanted_files(path, succession))
     if not captures and not named:
@@ -256,7 +256,7 @@ class Rotation:
     """
 
     def __init__(
-        self, paths: Sequence[str], found: FoundFiles, quota: Quota, succession: Succession | None = None
+        self, paths: Sequence[str], found: FoundFiles, quota: Quota, succession: FileSeries | None = None
     ) -> None:
         self.succession = succession
         self._paths = [path for path in paths if not is_one_file(path)]
@@ -282,7 +282,7 @@ class Rotation:
         return bool(new)
 
 
-def _sort(files: list[CaptureFile], succession: Succession | None) -> None:
+def _sort(files: list[CaptureFile], succession: FileSeries | None) -> None:
     if succession is None:
         files.sort(key=lambda file: (file.first_time is None, file.first_time or 0))
         return
@@ -352,7 +352,7 @@ def expanded(path: str) -> list[str]:
     return [name for each in names for name in (expanded(each) if Path(each).is_dir() else [each])]
 
 
-def _wanted_files(path: str, succession: Succession | None) -> list[str]:
+def _wanted_files(path: str, succession: FileSeries | None) -> list[str]:
     """Return the files of a path that are to be read."""
     names = expanded(path)
     return names if succession is None else [name for name in names if succession.wants(name)]

@@ -23,7 +23,7 @@ from captures.arrays import Int64s
 from captures.packets.addresses import AddressBook
 from captures.packets.alignment import Clocks, Copies, aligned
 from captures.packets.errors import CaptureError
-from captures.packets.files import CaptureFile, FoundFiles, Rotation, Succession, find_files, is_one_file
+from captures.packets.files import CaptureFile, FileSeries, FoundFiles, Rotation, find_files, is_one_file
 from captures.packets.joined_source import JoinedSource, base_of
 from captures.packets.rare import FragmentStore
 from captures.packets.reader import BLOCK_SIZE, PacketReader
@@ -342,7 +342,7 @@ def open_files(
 
 
 def open_succession(
-    path: str, succession: Succession, *, begin: int = 0, spool: int = DEFAULT_SPOOL
+    path: str, succession: FileSeries, *, begin: int = 0, spool: int = DEFAULT_SPOOL
 ) -> Source:
     """Open a recording in progress, and follow it until its program has ended.
 

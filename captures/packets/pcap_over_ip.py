@@ -11,7 +11,7 @@ import socket
 from urllib.parse import urlsplit
 
 from captures.packets.errors import CaptureError
-from captures.packets.feeds import PipeFeed, Stop
+from captures.packets.feeds import PipeFeed, StopSignal
 
 CONNECT, LISTEN = "tcp", "tcp-listen"
 
@@ -33,7 +33,7 @@ class PcapOverIpFeed:
     :raises OSError: if the sender cannot be reached, or the address cannot be listened on
     """
 
-    def __init__(self, path: str, stop: Stop) -> None:
+    def __init__(self, path: str, stop: StopSignal) -> None:
         scheme, host, port = _parts(path)
         self.damage = ""
         self._stop = stop

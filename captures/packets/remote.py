@@ -94,12 +94,12 @@ def is_folder(path: str) -> bool:
     :raises CaptureError: if no installed package supports the scheme, or the path cannot be reached
     """
     with _as_capture_error(path):
-        files, place = _file_system_of(path)
+        files, location = _file_system_of(path)
         if (
             _scheme(path) in _WEB
         ):  # asked for a list, a server would send a file from its first to its last byte
             return path.endswith("/")
-        return bool(files.isdir(place))
+        return bool(files.isdir(location))
 
 
 def is_pattern(path: str) -> bool:
@@ -115,12 +115,12 @@ def listed(path: str) -> list[str]:
     :raises CaptureError: as :func:`is_folder`
     """
     with _as_capture_error(path):
-        files, place = _file_system_of(path)
+        files, location = _file_system_of(path)
         files.invalidate_cache()  # otherwise an earlier listing may be returned
         fitting = is_pattern(path)
-        found = files.glob(place, detail=True).values() if fitting else files.ls(place, detail=True)
+        found = files.glob(location, detail=True).values() if fitting else files.ls(location, detail=True)
         names = [str(each["name"]) for each in found if each.get("type", "file") == "file"]
-        prefix = _prefix(path, place)
+        prefix = _prefix(path, location)
     return sorted(
         name if _SCHEME.match(name) else prefix + name
         for name in names
@@ -134,16 +134,16 @@ def status(path: str) -> RemoteStatus:
     :raises CaptureError: as :func:`is_folder`, and if there is no such file
     """
     with _as_capture_error(path):
-        files, place = _file_system_of(path)
+        files, location = _file_system_of(path)
         files.invalidate_cache()
-        info = files.info(place)
+        info = files.info(location)
     if info.get("type") == "directory":
         raise CaptureError(path, 0, "Is a directory")
     if info.get("size") is None:
         raise CaptureError(path, 0, "its server does not report its size: copy it to this machine first")
     size = int(info["size"])
     marks = [str(info[name]) for name in _MARKS if info.get(name) is not None]
-    identity = _digest(f"{files.protocol} {place}"), _digest(" ".join([str(size), *marks]))
+    identity = _digest(f"{files.protocol} {location}"), _digest(" ".join([str(size), *marks]))
     return RemoteStatus(size, _modified_ns(info), identity)
 
 
@@ -168,8 +168,8 @@ def _digest(text: str) -> int:
 
 def _path_exists(path: str) -> bool:
     with _as_capture_error(path):
-        files, place = _file_system_of(path)
-        return bool(files.exists(place))
+        files, location = _file_system_of(path)
+        return bool(files.exists(location))
 
 
 # ---------------------------------------------------------------- bytes
@@ -179,8 +179,8 @@ def opened(path: str) -> BinaryIO:
     :raises CaptureError: as :func:`status`
     """
     with _as_capture_error(path):
-        files, place = _file_system_of(path)
-        return cast(BinaryIO, _RemoteFeed(files.open(place, "rb", block_size=4 * _BLOCK)))
+        files, location = _file_system_of(path)
+        return cast(BinaryIO, _RemoteFeed(files.open(location, "rb", block_size=4 * _BLOCK)))
 
 
 class _RemoteFeed:
@@ -313,10 +313,10 @@ def _file_system_of(path: str) -> tuple[Any, str]:
     return found
 
 
-def _prefix(path: str, place: str) -> str:
+def _prefix(path: str, location: str) -> str:
     """Return the part of a path before the names that its file system uses, such as a host."""
     shown = path.rstrip("/")
-    return shown[: -len(place)] if place and shown.endswith(place) else f"{_scheme(path)}://"
+    return shown[: -len(location)] if location and shown.endswith(location) else f"{_scheme(path)}://"
 
 
 @contextmanager

@@ -35,7 +35,7 @@ BEHIND = 1 << 26
 _STRANGERS = 3
 
 
-class Hole(msgspec.Struct):
+class LostRange(msgspec.Struct):
     """Bytes declared lost."""
 
     position: int
@@ -102,7 +102,7 @@ class StreamOrder:
     def __init__(self, next_seq: int, position: int, *, reset: bool) -> None:
         self.next_seq = next_seq
         self.position = position
-        self.out: list[Delivery | Hole] = []
+        self.out: list[Delivery | LostRange] = []
         self.repeats: list[PayloadRun] = []
         self.retransmitted = 0
         self.reordered = 0
@@ -337,7 +337,7 @@ class StreamOrder:
         """Declare the hole before the first waiting run lost at packet `row` of the block."""
         first = self._waiting[0]
         cause = GapCause.NOT_CAPTURED if self._acked_row(first) < row else GapCause.UNKNOWN
-        self.out.append(Hole(self.position, first.start - self.position, cause))
+        self.out.append(LostRange(self.position, first.start - self.position, cause))
         self._advance(first.start)
         self._release(-NEVER, filled=False)
 
@@ -399,7 +399,7 @@ class StreamOrder:
             return
         strangers, self._strangers = self._strangers, []
         self._flush(packet.row)
-        self.out.append(Hole(self.position, 0, GapCause.UNKNOWN))
+        self.out.append(LostRange(self.position, 0, GapCause.UNKNOWN))
         self.next_seq = strangers[0].seq
         self.fin_position = -1
         for each in strangers:

@@ -25,7 +25,7 @@ from typing import BinaryIO, Self
 
 from captures.packets import remote
 from captures.packets.errors import CaptureError, SpoolDropped
-from captures.packets.feeds import Feed, FileFeed, GrowingFileFeed, PipeFeed, Stop
+from captures.packets.feeds import Feed, FileFeed, GrowingFileFeed, PipeFeed, StopSignal
 from captures.packets.pcap_over_ip import PcapOverIpFeed, is_pcap_over_ip
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
 from captures.packets.stores import LocalFile, SpooledFeed, Store
@@ -53,14 +53,14 @@ class Source:
     """
 
     _store: Store | None = None
-    _stop: Stop | None = None
+    _stop: StopSignal | None = None
 
     def __init__(
         self,
         path: str,
         begin: Callable[[], Store],
         quota: Quota,
-        stop: Stop | None,
+        stop: StopSignal | None,
         closing: list[Callable[[], None]],
     ) -> None:
         self.path = path
@@ -316,7 +316,7 @@ def _open_local(
         return Source(
             name, partial(_read_file, name, file, mode.st_size, quota, closing), quota, None, closing
         )
-    stop = Stop()
+    stop = StopSignal()
     closing.append(stop.close)
     if stat.S_ISREG(mode.st_mode):
         growing = GrowingFileFeed(fd, name, stop, over, first)
@@ -326,7 +326,7 @@ def _open_local(
 
 
 def _open_connection(name: str, quota: Quota) -> Source:
-    stop = Stop()
+    stop = StopSignal()
     try:
         feed = PcapOverIpFeed(name, stop)
     except BaseException:

@@ -44,7 +44,7 @@ def unframed(data: bytes) -> bytes:
     return data[_HEAD.size :]
 
 
-class _Same(HTTPRedirectHandler):
+class _NoRedirects(HTTPRedirectHandler):
     """A handler that follows no redirects: they could lead anywhere, with the password."""
 
     def redirect_request(self, *_: Any) -> None:
@@ -94,7 +94,7 @@ class SchemaRegistry:
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-        self._opener = build_opener(_Same)
+        self._opener = build_opener(_NoRedirects)
         self._known: dict[int, _Schema | None] = {}
         self._lost = False
         self.failures: list[str] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from captures.ranges.checkpoint import Checkpoint, CheckpointStitcher
 from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Pair, unpack
-from captures.ranges.exchange_numbers import Earlier, NumberedBucket, NumberedRanges, bases, number
+from captures.ranges.exchange_numbers import NumberedBucket, NumberedRanges, PriorCounts, bases, number
 from captures.ranges.jobs import EDGES, Input, RangeOutput, RangeSummary, marked_of, settled
 from captures.ranges.whole_connections import StitchedConnections
 from dissectors.session_context import SessionContext, SessionFacts
@@ -38,9 +38,9 @@ class BatchState:
     latest: int = 0
 
     @property
-    def earlier(self) -> Earlier:
+    def earlier(self) -> PriorCounts:
         """The counts so far."""
-        return Earlier(self.packets, self.exchanges, self.connections, self.ids)
+        return PriorCounts(self.packets, self.exchanges, self.connections, self.ids)
 
 
 def stitch_batch(

@@ -158,7 +158,7 @@ class NumberedBucket(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class PriorCounts:
     """Counts before the first range.
 
     :ivar ids: ids of the connections that continue, by :attr:`~captures.ranges.whole_connections.WholeConnection.key`
@@ -174,7 +174,7 @@ class Earlier:
         return np.array([self.ids.get(whole.key, -1) for whole in made.connections], np.int64)
 
 
-NOTHING = Earlier()
+NOTHING = PriorCounts()
 
 
 @dataclass(slots=True)
@@ -229,7 +229,7 @@ def number(
     marks: Sequence[SyncPoint],
     buckets: Sequence[BucketSummary],
     facts: Sequence[SessionFacts] = (),
-    earlier: Earlier = NOTHING,
+    earlier: PriorCounts = NOTHING,
     known: Sequence[Int64s] | None = None,
 ) -> NumberedRanges:
     """Number connections and exchanges over the whole capture.

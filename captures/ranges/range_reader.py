@@ -50,7 +50,7 @@ class FinishedExchanges:
 
 
 @dataclass(slots=True)
-class _Sure:
+class _ReliableStart:
     """The point from which the reading of a connection is reliable.
 
     :ivar snapshot: state of the connection there
@@ -113,7 +113,7 @@ class RangeReader:
         self._in_place = in_place
         self.capture = Capture(source, keylog=keylog, packets=self._packets.joined)
         self._clock = self.capture.assembler.clock = SpanClock(part.clock)
-        self._sure: dict[int, _Sure] = {}
+        self._sure: dict[int, _ReliableStart] = {}
         """Connections that began before, and since when they are sure of themselves."""
         self._apart: set[int] = set()
         """Connections that were sure of themselves, and turned out not to be."""
@@ -496,7 +496,7 @@ def _counters(capture: Capture, connection: int) -> tuple[tuple[int, ...], tuple
     return one, other
 
 
-def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
+def _sure(capture: Capture, connection: int, packet: int) -> _ReliableStart:
     streams, standing = capture.connections.streams, capture.pairing.bulk.handover(connection)
     both = slice(2 * connection, 2 * connection + 2)
     seq, ends = streams.next_seq[both].tolist(), streams.end[both].tolist()
@@ -511,7 +511,7 @@ def _sure(capture: Capture, connection: int, packet: int) -> _Sure:
             text for each in standing.client_ids if (text := capture.table.client_ids[each]) is not None
         ],
     )
-    return _Sure(snapshot, len(capture.table), standing.waiting, standing.silent)
+    return _ReliableStart(snapshot, len(capture.table), standing.waiting, standing.silent)
 
 
 def requests_of(capture: Capture, rows: list[int]) -> list[tuple[int, ...]]:

@@ -76,14 +76,14 @@ class WholeCapture:
     :ivar facts: session facts of all exchanges
     """
 
-    def __init__(self, source: JoinedSource, whole: Whole) -> None:
+    def __init__(self, source: JoinedSource, whole: WholeCaptureData) -> None:
         self.table = ExchangeTable()
         self.addresses = AddressBook()
         self.names = Names()
         self.faults = Faults()
         self.show(source, whole)
 
-    def show(self, source: JoinedSource, whole: Whole) -> None:
+    def show(self, source: JoinedSource, whole: WholeCaptureData) -> None:
         """Set the data of the whole capture; called again with each batch of a growing one."""
         self.source = source
         self.statistics = whole.statistics
@@ -189,7 +189,7 @@ _HEADERS = (
 )
 
 
-class Whole(NamedTuple):
+class WholeCaptureData(NamedTuple):
     """The data of a :class:`WholeCapture`.
 
     :ivar connections: all connections
@@ -209,7 +209,7 @@ def whole_of(
     numbered: NumberedRanges,
     marks: Sequence[SyncPoint],
     connections: Sequence[PackedConnections] | None = None,
-) -> Whole:
+) -> WholeCaptureData:
     """Return the data of a capture as a whole.
 
     :param connections: all connections, if `numbered` does not have them
@@ -222,4 +222,4 @@ def whole_of(
         observation.add(mark.observation)
     observation.links |= numbered.links
     latest = max((mark.latest for mark in marks), default=0)
-    return Whole(connections, numbered.facts, statistics, latest, observation)
+    return WholeCaptureData(connections, numbered.facts, statistics, latest, observation)

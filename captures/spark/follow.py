@@ -25,7 +25,7 @@ from captures.packets.observation import Observation
 from captures.ranges.batches import BatchState
 from captures.ranges.jobs import Input, MergeResult
 from captures.ranges.plan import Plan, make_plan
-from captures.ranges.whole import Whole, WholeCapture
+from captures.ranges.whole import WholeCapture, WholeCaptureData
 from captures.ranges.whole_connections import PackedConnections, WholeConnection
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.source import Listing, finished, news
@@ -95,7 +95,7 @@ class _CumulativeTables:
         """Add the exchanges of a batch to the tables."""
         self.add_connections(read)
         source = read.given.plan.source()
-        whole = Whole(
+        whole = WholeCaptureData(
             (PackedConnections.of(self._wholes),),
             task.facts,
             self._statistics,

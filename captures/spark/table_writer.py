@@ -32,7 +32,7 @@ from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.headers import headers_of
 from captures.ranges.range_reader import FinishedExchanges
-from captures.ranges.whole import Whole, WholeCapture
+from captures.ranges.whole import WholeCapture, WholeCaptureData
 from captures.spark.capture_reader import RowFunction, packed_rows
 from captures.spark.located_exchanges import LOCATED, LocatedCapture, located, located_schema
 from captures.spark.task import (
@@ -414,7 +414,7 @@ class TableBuilder:
     :param whole: data of the capture as a whole
     """
 
-    def __init__(self, settings: AnalysisSettings, whole: Whole) -> None:
+    def __init__(self, settings: AnalysisSettings, whole: WholeCaptureData) -> None:
         self._settings = settings
         self._whole = pack(whole)
 
@@ -488,7 +488,7 @@ class HistoryCollector(TableBuilder):
 
 
 def dealt_out(
-    spark: SparkSession, contexts: DataFrame, settings: AnalysisSettings, whole: Whole
+    spark: SparkSession, contexts: DataFrame, settings: AnalysisSettings, whole: WholeCaptureData
 ) -> DataFrame:
     """Return the exchanges of all ranges by share, sorted by number: rows of :data:`LOCATED_SHARES`.
 

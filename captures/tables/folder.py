@@ -123,12 +123,12 @@ def _by_fsspec(path: str) -> tuple[pafs.FileSystem, str]:
     try:
         from fsspec.core import url_to_fs
 
-        files, place = url_to_fs(path)
+        files, full_path = url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise FolderError(
             f"{path}: nothing is installed that reaches {scheme}:// ({error}); install fsspec with its package for it"
         ) from None
-    return PyFileSystem(FSSpecHandler(files)), place
+    return PyFileSystem(FSSpecHandler(files)), full_path
 
 
 # ---------------------------------------------------------------- the folder
@@ -265,9 +265,9 @@ class Folder:
         self._look()
 
     def _remove_staged(self) -> None:
-        place = f"{self._root}/{self._staging}"
-        if self._exists(place):
-            self._files.delete_dir(place)
+        full_path = f"{self._root}/{self._staging}"
+        if self._exists(full_path):
+            self._files.delete_dir(full_path)
 
     # ------------------------------------------------------------ leftovers
     def sweep(self) -> None:
@@ -287,42 +287,42 @@ class Folder:
     def _remove(self, runs: Iterable[Manifest]) -> None:
         """Remove replaced runs; each manifest last, so that remaining files still belong to a known run."""
         for each in runs:
-            for place in (
+            for name in (
                 *(file["path"] for table in each.tables.values() for file in table["files"]),
                 self._manifest_path(each.run).removeprefix(f"{self._root}/"),
             ):
-                if self._exists(f"{self._root}/{place}"):
-                    self._files.delete_file(f"{self._root}/{place}")
+                if self._exists(f"{self._root}/{name}"):
+                    self._files.delete_file(f"{self._root}/{name}")
         for info in self._listed(""):
             if info.base_name in TABLES:
                 self._remove_empty(info.path)
 
-    def _remove_empty(self, place: str) -> bool:
-        """Remove hour folders without files; return whether `place` itself was removed."""
+    def _remove_empty(self, full_path: str) -> bool:
+        """Remove hour folders without files; return whether `full_path` itself was removed."""
         from pyarrow import fs
 
-        found = self._files.get_file_info(fs.FileSelector(place))
+        found = self._files.get_file_info(fs.FileSelector(full_path))
         left = [
             info for info in found if info.type != fs.FileType.Directory or not self._remove_empty(info.path)
         ]
         if not left:
-            self._files.delete_dir(place)
+            self._files.delete_dir(full_path)
         return not left
 
     # ------------------------------------------------------------ helpers
     def _listed(self, below: str, *, recursive: bool = False) -> list[Any]:
         from pyarrow import fs
 
-        place = f"{self._root}/{below}".rstrip("/")
+        full_path = f"{self._root}/{below}".rstrip("/")
         found: list[Any] = self._files.get_file_info(
-            fs.FileSelector(place, recursive=recursive, allow_not_found=True)
+            fs.FileSelector(full_path, recursive=recursive, allow_not_found=True)
         )
         return found
 
-    def _exists(self, place: str) -> bool:
+    def _exists(self, full_path: str) -> bool:
         from pyarrow import fs
 
-        return bool(self._files.get_file_info(place).type != fs.FileType.NotFound)
+        return bool(self._files.get_file_info(full_path).type != fs.FileType.NotFound)
 
     def _make(self, folders: Iterable[str]) -> None:
         for each in sorted(set(folders)):
@@ -368,11 +368,11 @@ class Folder:
 
     def _write_manifest(self, manifest: Manifest) -> None:
         self._make([MANIFESTS])
-        place = self._manifest_path(manifest.run)
+        full_path = self._manifest_path(manifest.run)
         hidden = f"{self._root}/{MANIFESTS}/.run-{manifest.run:05d}.json"
         with self._files.open_output_stream(hidden) as file:
             file.write(json.dumps(to_json(manifest), indent=1).encode())
-        self._files.move(hidden, place)
+        self._files.move(hidden, full_path)
 
 
 def open_folder(out: str, *, append: bool = False, overwrite: bool = False) -> Folder:

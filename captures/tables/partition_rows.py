@@ -16,8 +16,8 @@ from captures.meaning import Names, topics_in
 from captures.meaning.exchange import replica_of
 from captures.meaning.mentions import topic_plan
 from captures.meaning.payload import record_paths
-from captures.meaning.places import PARTITION_ARRAYS
 from captures.meaning.plans import FieldPlan
+from captures.meaning.topic_partitions import PARTITION_ARRAYS
 from captures.tables.schema import TABLES
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
@@ -82,7 +82,7 @@ _APART = ("current_leader", "acquired_records", "old_style_offsets")
 """Fields that need conversion."""
 
 
-class _Shape(NamedTuple):
+class _PartitionFields(NamedTuple):
     """The fields to take from partition structs with the same fields.
 
     :ivar fields: names of all fields
@@ -102,8 +102,8 @@ class _Shape(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _shape(fields: tuple[str, ...], side: Side) -> _Shape:
-    return _Shape(
+def _shape(fields: tuple[str, ...], side: Side) -> _PartitionFields:
+    return _PartitionFields(
         fields,
         next((name for name in PARTITION_FIELDS if name in fields), ""),
         tuple((name, index) for name, index in _FIELDS[side].items() if name in fields),
@@ -285,7 +285,7 @@ class _RowCollector:
         self, structs: Any, name: str, uuid: str | None, group: str | None, side: Side
     ) -> None:
         rows, answer = self._rows, side == "response"
-        shape: _Shape | None = None
+        shape: _PartitionFields | None = None
         for struct in structs:
             if struct.__class__ is int:
                 self._row((group, name, struct), uuid)

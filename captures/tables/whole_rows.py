@@ -24,13 +24,13 @@ from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.calls import (
     OF_MEMBERS,
-    Beat,
     Call,
     Commit,
     GroupCalls,
+    HeartbeatRun,
     Join,
     Leave,
-    ModernBeat,
+    ModernHeartbeatRun,
     Run,
     Sync,
 )
@@ -347,7 +347,7 @@ def _group_events(group: GroupCalls, cluster_of: Callable[[int], str | None]) ->
     newer = [kind for kind in group.kinds if kind is not Kind.CLASSIC]
     for call in group.ordered():
         run = call if isinstance(call, Run) else None
-        modern = call if isinstance(call, ModernBeat) else None
+        modern = call if isinstance(call, ModernHeartbeatRun) else None
         kind = modern.kind if modern is not None else Kind.CLASSIC
         if isinstance(call, Commit) and newer:
             kind = newer[0]
@@ -380,7 +380,7 @@ def _group_events(group: GroupCalls, cluster_of: Callable[[int], str | None]) ->
 
 def _event(call: Call) -> str:
     match call:
-        case ModernBeat():
+        case ModernHeartbeatRun():
             return "join" if call.generation == 0 else "leave" if call.generation < 0 else "heartbeat"
         case Join():
             return "join"
@@ -390,7 +390,7 @@ def _event(call: Call) -> str:
             return "leave"
         case Commit():
             return "commit"
-        case Beat():
+        case HeartbeatRun():
             return "heartbeat"
     raise AssertionError(f"{type(call).__name__} is no event")
 
@@ -426,7 +426,7 @@ def _details(call: Call) -> Row:
             }
         case Commit():
             return {"transactional": call.transactional}
-        case ModernBeat():
+        case ModernHeartbeatRun():
             pattern = [f"/{call.pattern}/"] if call.pattern else []
             said_topics = call.topics is not None or bool(pattern)
             return {

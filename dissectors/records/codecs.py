@@ -26,7 +26,7 @@ from dissectors.errors import DecodeError
 Buffer = bytes | bytearray | memoryview
 
 
-class _TooMuch(Exception):  # noqa: N818  # internal to this file
+class _SizeExceeded(Exception):  # noqa: N818  # internal to this file
     """The decompressed size exceeds the bound."""
 
 
@@ -80,7 +80,7 @@ def inflate(
         return InflatedBytes(b"", DecodeError(f"unknown compression codec {int(codec)}", 0))
     try:
         found = implementation.inflate(data, bound, magic)
-    except _TooMuch:
+    except _SizeExceeded:
         what = f"decompressing {len(data):,} bytes of {Codec(codec).label}"
         return InflatedBytes(b"", LimitReached(name, what, 0))
     budget.spend("message_bytes", len(found.data))
@@ -105,7 +105,8 @@ def compress(codec: Codec | int, data: Buffer, *, magic: int = 2) -> bytes:
 class _Implementation(NamedTuple):
     """The two directions of a codec.
 
-    :ivar inflate: called with compressed bytes, the maximum size of the output, and the magic; raises :class:`_TooMuch`
+    :ivar inflate: called with compressed bytes, the maximum size of the output, and the magic; raises
+        :class:`_SizeExceeded`
     :ivar compress: called with bytes and the magic
     """
 
@@ -169,7 +170,7 @@ def _feed_members(codec: _StreamCodec, data: bytes, bound: int, piece: int) -> I
         pos = min(pos + piece, len(data))
         total += len(part)
         if total > bound:
-            raise _TooMuch
+            raise _SizeExceeded
         parts.append(part)
         if stream.eof:
             pos -= len(stream.unused_data or b"")
@@ -222,7 +223,7 @@ def _inflate_zstd(data: bytes, bound: int) -> InflatedBytes:
     except zstandard.ZstdError:
         return InflatedBytes(b"", DecodeError("corrupt zstd data: no frame header", 0))
     if size > bound:
-        raise _TooMuch
+        raise _SizeExceeded
     if not size:  # the library would return nothing, whatever frames follow
         return _inflate_stream(_ZSTD, data, bound)
     # Java's stream writer omits the content size (-1). A guess that holds for nearly all batches
@@ -263,7 +264,7 @@ def _inflate_snappy(data: bytes, bound: int) -> InflatedBytes:
 def _snappy_block(block: Buffer, bound: int) -> Any:
     """Decompress raw snappy. It announces its size, so the bound is checked before anything is allocated."""
     if cramjam.snappy.decompress_raw_len(block) > bound:
-        raise _TooMuch
+        raise _SizeExceeded
     return cramjam.snappy.decompress_raw(block)
 
 

@@ -191,14 +191,14 @@ class Setting(NamedTuple):
     :ivar command: names of the command, or the table of the file
     :ivar value: in command-line form; None if there is none
     :ivar source: ``environment``, ``file``, ``UI`` or ``default``; never the command line
-    :ivar place: the variable, or file, line and key
+    :ivar location: the variable, or file, line and key
     """
 
     command: str
     key: str
     value: Any
     source: str
-    place: str
+    location: str
 
 
 def settings(configuration: Configuration) -> Iterator[Setting]:
@@ -214,10 +214,10 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
         ctx.default_map = dict(_values(configuration, ctx))
         for each in filter(lambda option: option.configurable, options_of(ctx.command)):
             _, origin = each.consume_value(ctx, {})
-            path, value, source, place = path_of(ctx), each.initial, "default", ""
+            path, value, source, location = path_of(ctx), each.initial, "default", ""
             if origin is ParameterSource.ENVIRONMENT:
-                source, place = "environment", each.variable(ctx)
-                value = os.environ[place]
+                source, location = "environment", each.variable(ctx)
+                value = os.environ[location]
             elif origin is ParameterSource.DEFAULT_MAP:
                 *table, key = keys[each.name]
                 if table == ["common"]:
@@ -225,22 +225,22 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
                     if key in common:
                         continue
                     common.add(key)
-                source, place = "file", configuration.place(*table, key)
+                source, location = "file", configuration.location(*table, key)
                 value = configuration.table(*table)[key]
             if each.private and source != "default":
                 value = _PRIVATE
-            yield Setting(" ".join(path), each.key, value, source, place)
+            yield Setting(" ".join(path), each.key, value, source, location)
     for name, text in saved_filters(configuration).items():
         written = name in configuration.table("filters")
-        place = configuration.place("filters", name) if written else str(choices_path())
-        yield Setting("filters", name, text, "file" if written else "UI", place)
+        location = configuration.location("filters", name) if written else str(choices_path())
+        yield Setting("filters", name, text, "file" if written else "UI", location)
     for cluster in configuration.table("clusters"):
         for key, value in configuration.table("clusters", cluster).items():
             yield Setting(
-                f"clusters.{cluster}", key, value, "file", configuration.place("clusters", cluster, key)
+                f"clusters.{cluster}", key, value, "file", configuration.location("clusters", cluster, key)
             )
     for key, value in configuration.table("ui").items():
-        yield Setting("ui", key, value, "file", configuration.place("ui", key))
+        yield Setting("ui", key, value, "file", configuration.location("ui", key))
 
 
 @options
@@ -297,7 +297,7 @@ def _print(configuration: Configuration, shown: list[Setting]) -> None:
             (Column("command"), lambda each: each.command or "kproxy"),
             (Column("option"), lambda each: each.key),
             (Column("value", least=10), lambda each: _written(each.value)),
-            (Column("from", least=10, rank=1), lambda each: each.place or each.source),
+            (Column("from", least=10, rank=1), lambda each: each.location or each.source),
         ],
     )
     for line in table.lines(terminal_width()):

@@ -232,7 +232,7 @@ class DiagnoseRun(
             )
 
     def _result(self, capture: Capture, diagnosis: Diagnosis, found: list[Finding]) -> DiagnosisResult:
-        from kproxy.cli.results import Blind, DiagnosisResult
+        from kproxy.cli.results import DiagnosisResult, InconclusiveRule
 
         tally = self.reading.tally
         return DiagnosisResult(
@@ -243,7 +243,7 @@ class DiagnoseRun(
             complete=tally.clean(capture),
             rules=[rule.name for rule in self.rules],
             findings=found,
-            blind=[Blind(rule.name, why) for rule, why in diagnosis.blind()],
+            blind=[InconclusiveRule(rule.name, why) for rule, why in diagnosis.blind()],
             intervened=diagnosis.intervened,
             incidents=self._incidents(diagnosis),
         )

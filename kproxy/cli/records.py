@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from captures.faults import Faults
     from captures.filters import Filter
     from captures.log_segments import LogSurvey, PartitionLog
-    from captures.meaning.places import TopicPartition
+    from captures.meaning.topic_partitions import TopicPartition
     from captures.payloads.decoding import PayloadDecoding
     from captures.payloads.plain import PlainFormat
     from kproxy.cli.results import LoggedRecordResult, RecordResult
@@ -238,7 +238,7 @@ class RecordsRun(CaptureRun[RecordsOptions], short_help="Show the records: keys,
             }
         )
         chosen = RecordSelection(options.topics, options.partitions)
-        surveys = [LogSurvey(log) for log in logs if chosen.place(log.tp)]
+        surveys = [LogSurvey(log) for log in logs if chosen.has_partition(log.tp)]
         start = min((each.first_time for each in surveys if each.first_time >= 0), default=0) * MS
         self._faults = Faults()
         listing = LogListing(

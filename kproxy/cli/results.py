@@ -57,7 +57,7 @@ class Statistics:
     JSON = "captures exchanges first last names apis errors clients topics connections throttling time_shares"
 
 
-class Blind(NamedTuple):
+class InconclusiveRule(NamedTuple):
     """A rule that could not judge."""
 
     rule: str
@@ -74,7 +74,7 @@ class DiagnosisResult(NamedTuple):
     complete: bool
     rules: list[str]
     findings: list[Finding]
-    blind: list[Blind]
+    blind: list[InconclusiveRule]
     intervened: int
     incidents: list[Incident]
 

@@ -23,7 +23,7 @@ from kproxy.proxy.tls import diagnosis
 from kproxy.proxy.tls.contexts import ClientContexts, upstream_context
 from kproxy.proxy.tls.sni import NEED_MORE, NodeNames, Role, server_name
 from kproxy.proxy.transparent import NotRedirectedError, address_of
-from kproxy.proxy.upstream import Nowhere, UnreachableError, connect
+from kproxy.proxy.upstream import NullTransport, UnreachableError, connect
 from kproxy.proxy.verdicts import Peers
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Acceptor:
                 raise _DownError
             if session.responses.transport is None:
                 peers.broker = address_of(client.getsockname())
-                session.responses.transport = Nowhere(
+                session.responses.transport = NullTransport(
                     lambda: None, lambda: session.lost(session.responses, None)
                 )
         now = time_ns()
@@ -280,7 +280,7 @@ class Acceptor:
             if not stub and not session.closed:
                 loop.call_later(_UNFORWARDED_SECONDS, session.close)
 
-        session.responses.transport = Nowhere(wrote, lambda: session.lost(session.responses, None))
+        session.responses.transport = NullTransport(wrote, lambda: session.lost(session.responses, None))
 
 
 def _contexts(settings: ClusterSettings, keylog: str) -> ClientContexts | None:

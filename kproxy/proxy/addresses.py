@@ -279,7 +279,7 @@ _OFTEN = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.API_VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Treatment:
+class ResponseHandling:
     """The treatment of a response.
 
     :ivar rewrite: rewrites a whole frame, None if its layout is not known
@@ -297,13 +297,13 @@ class Treatment:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def treatment_of(api_key: int, version: int) -> Treatment | None:
+def treatment_of(api_key: int, version: int) -> ResponseHandling | None:
     """Return how responses are treated, None if they simply pass."""
     rewrite = rewriter(api_key, version)
     if rewrite is None:
-        return Treatment(None, None, _LOOK_AT, False) if unknown(api_key, version) else None
+        return ResponseHandling(None, None, _LOOK_AT, False) if unknown(api_key, version) else None
     stream = streams(api_key, version)
-    return Treatment(
+    return ResponseHandling(
         rewrite,
         stream,
         _COLLECT_ALL if stream is None else _COLLECT,

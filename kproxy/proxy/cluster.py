@@ -14,7 +14,7 @@ from kproxy.addresses import Address, address_text
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address_map import AddressMap, Target
 from kproxy.proxy.address_watch import AddressWatch
-from kproxy.proxy.addresses import Broker, Treatment, treatment_of
+from kproxy.proxy.addresses import Broker, ResponseHandling, treatment_of
 from kproxy.proxy.broker_policy import BrokerPolicy, network
 from kproxy.proxy.brokers import Brokers, Ports, UpstreamAddress
 from kproxy.proxy.listeners import Listener, bind
@@ -213,7 +213,7 @@ class Cluster:
             self.reachability.check(upstream)
 
     # ------------------------------------------------------------ called by sessions
-    def treatment(self, api_key: int, version: int) -> Treatment | None:
+    def treatment(self, api_key: int, version: int) -> ResponseHandling | None:
         """Return how responses are treated, None if they simply pass."""
         return treatment_of(api_key, version) if self.rewrites else None
 

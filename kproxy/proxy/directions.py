@@ -34,7 +34,7 @@ from kproxy.proxy.verdicts import UNCHANGED, Frame, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kproxy.proxy.addresses import Treatment
+    from kproxy.proxy.addresses import ResponseHandling
     from kproxy.proxy.session import Session
 
 CLIENT, BROKER = 0, 1
@@ -56,7 +56,7 @@ class _Produce(NamedTuple):
     version: int
     before: bytes
     acks_at: int
-    treatment: Treatment | None
+    treatment: ResponseHandling | None
 
 
 class Requests(Half):
@@ -67,7 +67,7 @@ class Requests(Half):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._passing: set[int] = set()
-        self._treated: dict[int, Treatment] = {}
+        self._treated: dict[int, ResponseHandling] = {}
         self._expected = session.in_flight.queue
         self._most = session.plane.settings.most_frame
         self._last_produce: _Produce | None = None
@@ -294,7 +294,7 @@ class Responses(Half):
             and not self.plane.inspector.active
         )
 
-    def _is_free(self, treatment: Treatment | None, data: bytes, end: int) -> bool:
+    def _is_free(self, treatment: ResponseHandling | None, data: bytes, end: int) -> bool:
         """Return whether the end of a response, at offset `end`, shows that it has no addresses."""
         return (
             self._ends_decide

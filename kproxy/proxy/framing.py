@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kproxy.proxy.addresses import Treatment
+    from kproxy.proxy.addresses import ResponseHandling
     from kproxy.proxy.verdicts import Frame
 
 REQUEST_HEAD = Struct(">ihhi")
@@ -53,7 +53,7 @@ class TrackedRequest:
     api_key: int
     version: int
     correlation_id: int
-    treatment: Treatment | None
+    treatment: ResponseHandling | None
     request: Frame | None = None
     answer: bytes | None = None
     comment: str = ""

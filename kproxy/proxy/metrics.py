@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from captures.analysis.throttling import Throttles
 from captures.exchanges import Exchange, Flag
-from captures.meaning import ErrorFound, Names, places, topics_in
+from captures.meaning import Names, ResponseError, topic_partitions, topics_in
 from captures.meaning.waits import LEAST_WAIT_NS
 from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api_name
@@ -290,10 +290,10 @@ class _ExchangeMetrics:
         for topic, name in found:
             self._topic_errors.labels(api, topic, exchange.upstream.cluster, name).inc()
 
-    def _topic_of(self, error: ErrorFound) -> Iterator[str]:
+    def _topic_of(self, error: ResponseError) -> Iterator[str]:
         """Yield the label of the topic that an error is about, if it is about one."""
         for holder in error.holders[1:]:
-            name = places.topic(holder, lambda uuid: self._names(uuid) or uuid)
+            name = topic_partitions.topic(holder, lambda uuid: self._names(uuid) or uuid)
             if name != "?":
                 yield self._topics.of(name)
                 return
@@ -312,7 +312,7 @@ def _api(exchange: Exchange) -> str:
     return api_name(key) if 0 <= key < len(NAMES) else UNKNOWN
 
 
-def _error(error: ErrorFound) -> str:
+def _error(error: ResponseError) -> str:
     return error.name if error.code in BY_CODE else UNKNOWN
 
 

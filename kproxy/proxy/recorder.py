@@ -91,7 +91,7 @@ class RecordingOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         return str(Path(glob.escape(str(path.parent))) / name)
 
 
-class _Start(msgspec.Struct, frozen=True):
+class _StartMessage(msgspec.Struct, frozen=True):
     """The message that starts the recorder."""
 
     options: RecordingOptions
@@ -117,7 +117,7 @@ def start_recorder(
     """
     memory, bell = tee.queue.fds
     live = [(number, recording.endpoints) for number, recording in tee.live.items()]
-    start = _Start(options, memory, bell, tee.salt, locks, held, live)
+    start = _StartMessage(options, memory, bell, tee.salt, locks, held, live)
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "kproxy.proxy.recorder"],
         stdin=subprocess.PIPE,
@@ -254,7 +254,7 @@ def main() -> int:
         signal.signal(each, signal.SIG_IGN)
     _lower_priority()
     os.set_blocking(1, False)
-    start = msgspec.json.decode(sys.stdin.buffer.read(), type=_Start)
+    start = msgspec.json.decode(sys.stdin.buffer.read(), type=_StartMessage)
     receiver = Receiver(start.memory, start.bell)
     from kproxy.proxy.blocks import BlockMaker  # with numpy, which the data plane does not need
 

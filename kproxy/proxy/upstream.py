@@ -107,7 +107,7 @@ async def _why(error: BaseException, target: Target, context: ssl.SSLContext | N
     return diagnosis.broker_handshake(error, where, target.named, certificate)
 
 
-class Nowhere:
+class NullTransport:
     """Stands in for the transport to a broker when nothing is forwarded: discards everything, receives nothing.
 
     :param wrote: called in place of a write

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from captures.meaning import Names
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 from dissectors.records import record_set
 

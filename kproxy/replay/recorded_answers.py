@@ -23,9 +23,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from captures.exchanges import Exchange, ExchangeReader
-from captures.meaning import places
+from captures.meaning import topic_partitions
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors import wire
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
@@ -263,7 +263,7 @@ class RecordedAnswers:
         return offered
 
     def _topic(self, struct: Mapping[str, Any]) -> str:
-        return places.topic(struct, self._names)
+        return topic_partitions.topic(struct, self._names)
 
     # ------------------------------------------------------------ by partition
     def _by_partition(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from captures.meaning import places
+from captures.meaning import topic_partitions
 from dissectors import wire
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.apis import api
@@ -98,16 +98,16 @@ class ValueMapping:
             return self.offsets.live(tp, value) if tp else value
         return value
 
-    def _place(self, holders: Holders) -> places.TopicPartition | None:
+    def _place(self, holders: Holders) -> topic_partitions.TopicPartition | None:
         """Return the partition that a field belongs to, None if the structs around it name no topic."""
         topics = (
-            places.topic(each, lambda uuid: self.knowledge.topic_name(uuid) or uuid)
+            topic_partitions.topic(each, lambda uuid: self.knowledge.topic_name(uuid) or uuid)
             for each in reversed(holders)
         )
         topic = next((found for found in topics if found != "?"), None)
-        indexes = map(places.index, reversed(holders))
+        indexes = map(topic_partitions.index, reversed(holders))
         partition = next((found for found in indexes if found is not None), -1)
-        return None if topic is None else places.TopicPartition(topic, partition)
+        return None if topic is None else topic_partitions.TopicPartition(topic, partition)
 
     def _topic_id(self, recorded: str) -> str:
         name = self.knowledge.topic_name(recorded)
@@ -117,7 +117,7 @@ class ValueMapping:
     def _producer(self, recorded: Producer) -> Producer:
         return self._producers.get(recorded, recorded)
 
-    def _leader_epoch(self, name: str, recorded: int, tp: places.TopicPartition | None) -> int:
+    def _leader_epoch(self, name: str, recorded: int, tp: topic_partitions.TopicPartition | None) -> int:
         """Return the live leader's epoch, `recorded` if unknown; -1, which is not checked, if there is no partition."""
         if tp is None or name == "last_fetched_epoch":
             return _LOST_EPOCH

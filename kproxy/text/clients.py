@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.setting_display import DisplayedSetting
-from captures.analysis.clients.settings import How
+from captures.analysis.clients.settings import ValueSource
 from captures.meaning import words
 from captures.names import Names
 from kproxy.output import style
@@ -61,7 +61,7 @@ def shown_settings(client: Client, *, changed: bool) -> list[DisplayedSetting]:
 
 def _differs_from_default(shown: DisplayedSetting) -> bool:
     """Return whether a setting is not, or may not be, the default; a bound without a known default proves nothing."""
-    if shown.setting.how is How.NOT_SEEN or shown.changed is False:
+    if shown.setting.how is ValueSource.NOT_SEEN or shown.changed is False:
         return False
     return bool(shown.changed) or not shown.setting.at_least
 
@@ -96,7 +96,7 @@ def properties(client: Client, names: Names, *, changed: bool) -> Iterator[str]:
 def _is_set(shown: DisplayedSetting) -> bool:
     """Return whether there is a value that a configuration could contain."""
     setting = shown.setting
-    return setting.how is not How.NOT_SEEN and setting.value is not None and not setting.at_least
+    return setting.how is not ValueSource.NOT_SEEN and setting.value is not None and not setting.at_least
 
 
 def _below(client: Client) -> list[str]:
@@ -128,12 +128,12 @@ def _remark(shown: DisplayedSetting) -> str:
     """Return how a setting is known, from which exchanges, and its default."""
     setting = shown.setting
     parts = [setting.how.value]
-    if setting.how is How.READ:
+    if setting.how is ValueSource.READ:
         if setting.value is None:
             parts[0] = "read: not set"
         if setting.evidence:
             parts.append(_exchanges(shown))
-    elif setting.how is How.ESTIMATED:
+    elif setting.how is ValueSource.ESTIMATED:
         parts[0] = "estimated, as a lower bound" if setting.at_least else parts[0]
         parts.append(setting.note)
         parts.append(_exchanges(shown))

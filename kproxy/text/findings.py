@@ -19,7 +19,7 @@ from kproxy.output import style
 from kproxy.text.blocks import BLANK, INDENT, WIDE, Block, Fact, Heading, Paragraph, wrapped
 
 if TYPE_CHECKING:
-    from captures.analysis.findings.diagnosis import Blind
+    from captures.analysis.findings.diagnosis import InconclusiveRule
 
 _COLORS = {Severity.HIGH: "red", Severity.MEDIUM: "yellow", Severity.LOW: "cyan", Severity.INFO: "blue"}
 
@@ -112,7 +112,7 @@ class FindingsText:
         if sentence:
             yield from (BLANK, Paragraph(f"{sentence} See kproxy read{self._files} -Y kproxy"))
 
-    def blind(self, blind: Sequence[Blind]) -> Iterator[Block]:
+    def blind(self, blind: Sequence[InconclusiveRule]) -> Iterator[Block]:
         """Yield what could not be judged: one paragraph per reason."""
         if not blind:
             return
@@ -129,7 +129,7 @@ def _fact(label: str, text: str, *, code: bool = False) -> Fact:
     return Fact(label, text, room=10, code=code)
 
 
-def by_reason(blind: Sequence[Blind]) -> list[tuple[str, list[str]]]:
+def by_reason(blind: Sequence[InconclusiveRule]) -> list[tuple[str, list[str]]]:
     """Return the reasons why rules could not judge, with the names of the rules."""
     reasons: dict[str, list[str]] = {}
     for each in blind:

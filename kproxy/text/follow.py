@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from typing import NamedTuple
 
-from captures.analysis.client_trace.model import Bond, Line, Tie, TracedClient
+from captures.analysis.client_trace.model import Association, AssociationReason, Line, TracedClient
 from captures.analysis.groups.vocabulary import Certainty
 from captures.meaning import words
 from captures.names import Names
@@ -24,14 +24,14 @@ _KINDS = 12
 """Most kinds of ties that the header names; the connections of others are counted."""
 
 _BY = {
-    Bond.CLIENT_ID: "client ID",
-    Bond.ADDRESS: "address",
-    Bond.CONNECTION: "connection",
-    Bond.INSTANCE: "instance ID",
-    Bond.MEMBER: "member ID",
-    Bond.TRANSACTION: "transactional ID",
-    Bond.PRODUCER: "producer ID",
-    Bond.SAME_CLIENT: "client ID and address:",
+    AssociationReason.CLIENT_ID: "client ID",
+    AssociationReason.ADDRESS: "address",
+    AssociationReason.CONNECTION: "connection",
+    AssociationReason.INSTANCE: "instance ID",
+    AssociationReason.MEMBER: "member ID",
+    AssociationReason.TRANSACTION: "transactional ID",
+    AssociationReason.PRODUCER: "producer ID",
+    AssociationReason.SAME_CLIENT: "client ID and address:",
 }
 _DOUBT = {
     Certainty.OBSERVED: "",
@@ -95,8 +95,8 @@ class FollowText:
             first = ties[0]
             shown = "" if first.number is None else f", as in #{first.number}"
             noun = "connection" if len(ties) == 1 else "connections"
-            value = "" if first.bond is Bond.CONNECTION else f" {words.line(first.value)}"
-            by = "as asked for" if first.bond is Bond.CONNECTION else f"by {_BY[first.bond]}"
+            value = "" if first.bond is AssociationReason.CONNECTION else f" {words.line(first.value)}"
+            by = "as asked for" if first.bond is AssociationReason.CONNECTION else f"by {_BY[first.bond]}"
             yield _about(f"{noun} {ids} {by}{value}{shown}{_DOUBT[first.certainty]}", first.number)
         if kinds[_KINDS:]:
             yield _about(words.counted(sum(map(len, kinds[_KINDS:])), "more connection"))
@@ -154,9 +154,9 @@ def _numbers(line: Line) -> str:
     return f"#{first}" if last is None or last <= first else f"#{first}…#{last}"
 
 
-def _alike(ties: Iterable[Tie]) -> list[list[Tie]]:
+def _alike(ties: Iterable[Association]) -> list[list[Association]]:
     """Return ties grouped by kind and name."""
-    found: dict[tuple[object, ...], list[Tie]] = {}
+    found: dict[tuple[object, ...], list[Association]] = {}
     for tie in ties:
         found.setdefault((tie.bond, tie.value, tie.certainty), []).append(tie)
     return list(found.values())

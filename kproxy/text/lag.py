@@ -6,7 +6,7 @@ from datetime import tzinfo
 
 from captures.analysis.clusters import beside
 from captures.analysis.lag import LagRow, total
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.time_format import clock, span, zone_name
 from kproxy.text.tables import Column, Table
 
@@ -35,7 +35,10 @@ def lag_table(rows: list[LagRow], now: int, zone: tzinfo | None, *, picture: boo
         beside(words.line(rows[0].group), rows[0].cluster),
         ordered,
         [
-            (Column("partition", least=16), lambda row: places.one(words.line(row.topic), [row.partition])),
+            (
+                Column("partition", least=16),
+                lambda row: topic_partitions.one(words.line(row.topic), [row.partition]),
+            ),
             (Column("committed", right=True, rank=2), lambda row: _count(row.committed)),
             (Column("position", right=True, rank=4), lambda row: _count(row.position)),
             (Column("end", right=True, rank=1), lambda row: _end(row, now)),

@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 import msgspec
 
-from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.journey.found_records import BatchPosition
 from captures.analysis.records import AnyRecord, CapturedRecord, LoggedRecord
 from captures.meaning import words
 from captures.payloads.decoding import PayloadDecoding
@@ -190,7 +190,7 @@ def remarks(record: AnyRecord) -> list[str]:
     return parts
 
 
-def form_words(batch: BatchSeen) -> Iterator[str]:
+def form_words(batch: BatchPosition) -> Iterator[str]:
     """Yield the size of a batch, and what is unusual about its format."""
     yield words.size(batch.size)
     if batch.codec != "none":

@@ -179,15 +179,15 @@ def _traced(
 ) -> Iterator[str]:
     # if some records are secret, raw bytes may be their compressed or undecodable form
     hidden = hidden or path in known.masks or (node.kind == "records" and known.masks.within(path))
-    place = (
+    position = (
         f"{node.start:>{width}}-{node.end - 1:>{width}}"
         if node.end > node.start
         else f"{node.start:>{width}} {'':>{width}}"
     )
     if node.kind == DECOMPRESSED:
-        place = f"{'~':>{width}}{node.start}-{node.end - 1}".ljust(2 * width + 1)
+        position = f"{'~':>{width}}{node.start}-{node.end - 1}".ljust(2 * width + 1)
     if node.end < 0:
-        place = f"{node.start:>{width}}-{'?':>{width}}"
+        position = f"{node.start:>{width}}-{'?':>{width}}"
     name = f"[{node.name}]" if isinstance(node.name, int) else node.name
     value = ""
     if node.children is None:
@@ -201,7 +201,7 @@ def _traced(
     note = f" {short(decoded)}" if decoded is not None and not isinstance(decoded, dict | list) else ""
     meaning = f"   — {node.field.doc}" if node.field is not None and node.field.doc else ""
     kind = f"  {node.kind}" if node.kind and node.kind != DECOMPRESSED else ""
-    yield f"{place}  {INDENT * depth}{name}{kind}{value}{note}{meaning}"
+    yield f"{position}  {INDENT * depth}{name}{kind}{value}{note}{meaning}"
     advice = advice_on(node.field, node.value)
     if advice:
         yield f"{'':>{2 * width + 1}}  {INDENT * (depth + 1)}= {advice}"

@@ -88,7 +88,7 @@ def _latest(entries: Iterable[str]) -> list[str]:
     return list(newest_first)[:MOST_ENTRIES][::-1]
 
 
-class Recall:
+class HistoryCursor:
     """One walk through a history, back from the current text and forward to it again.
 
     A walk ends when something is typed: create a new one.

@@ -120,9 +120,9 @@ def _clashes(changes: Keymap) -> list[str]:
     """Return a problem for each pair of commands with the same key at one place, except pairs of the command table."""
     problems = []
     reported = set()
-    for place in Scope:
+    for scope in Scope:
         used: dict[str, Command] = {}
-        for command in held_in(place):
+        for command in held_in(scope):
             for key in keys_of(command, changes):
                 other = used.setdefault(key, command)
                 pair = frozenset((command.name, other.name))

@@ -53,15 +53,15 @@ def spelled(key: str) -> str:
     return f"{modifiers}{plus}{named.get(shown, shown)}"
 
 
-def key_sections(places: Sequence[Scope], keymap: Mapping[str, str]) -> list[Section]:
+def key_sections(scopes: Sequence[Scope], keymap: Mapping[str, str]) -> list[Section]:
     """Return the sections that list keys and their commands.
 
-    :param places: places that have the focus, the innermost first; their sections come first
+    :param scopes: places that have the focus, the innermost first; their sections come first
     :param keymap: the changed keys, by command
     """
-    inner = [place for place in places if place is not Scope.SCREEN]
+    inner = [scope for scope in scopes if scope is not Scope.SCREEN]
     order = dict.fromkeys((*inner, Scope.SCREEN, *Scope))
-    return [section for place in order if (section := _place_section(place, keymap)).rows] + [
+    return [section for scope in order if (section := _scope_section(scope, keymap)).rows] + [
         Section(
             "always", header=("key", "does"), rows=tuple((f"`{key}`", does) for key, does in RESERVED.items())
         )
@@ -75,7 +75,7 @@ def view_section(keymap: Mapping[str, str]) -> Section:
     return Section("views", header=("key", "shows"), rows=tuple(rows))
 
 
-def _place_section(scope: Scope, keymap: Mapping[str, str]) -> Section:
+def _scope_section(scope: Scope, keymap: Mapping[str, str]) -> Section:
     rows = tuple(_command_row(command, keymap) for command in COMMANDS if command.scope is scope)
     return Section(str(scope), header=("key", "does", "command", NAME), rows=rows)
 

@@ -16,7 +16,7 @@ CURSOR = "▸"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class StateStyle:
     """The appearance of a state.
 
     :ivar symbol: one cell
@@ -27,21 +27,21 @@ class Look:
     role: str
 
 
-LOOKS: Mapping[State, Look] = {
-    State.HELD: Look("‖", "held"),
-    State.IN_FLIGHT: Look("…", "primary"),
-    State.UNDECODED: Look("?", "damaged"),
-    State.DAMAGED: Look("░", "damaged"),
-    State.ORPHAN: Look("←", "damaged"),
-    State.INTERVENED: Look("¤", "secondary"),
-    State.UNANSWERED: Look("∅", "warning"),
-    State.NOT_RECORDED: Look("▒", "damaged"),
-    State.ERROR: Look("✗", "error"),
-    State.SLOW: Look("◷", "warning"),
-    State.CHANGED: Look("±", "secondary"),
-    State.EXPECTED: Look("~", "muted"),
-    State.ONE_WAY: Look("→", "muted"),
-    State.OK: Look("✓", "muted"),
+LOOKS: Mapping[State, StateStyle] = {
+    State.HELD: StateStyle("‖", "held"),
+    State.IN_FLIGHT: StateStyle("…", "primary"),
+    State.UNDECODED: StateStyle("?", "damaged"),
+    State.DAMAGED: StateStyle("░", "damaged"),
+    State.ORPHAN: StateStyle("←", "damaged"),
+    State.INTERVENED: StateStyle("¤", "secondary"),
+    State.UNANSWERED: StateStyle("∅", "warning"),
+    State.NOT_RECORDED: StateStyle("▒", "damaged"),
+    State.ERROR: StateStyle("✗", "error"),
+    State.SLOW: StateStyle("◷", "warning"),
+    State.CHANGED: StateStyle("±", "secondary"),
+    State.EXPECTED: StateStyle("~", "muted"),
+    State.ONE_WAY: StateStyle("→", "muted"),
+    State.OK: StateStyle("✓", "muted"),
 }
 """Every symbol takes one cell in every terminal: none is an emoji, and none is of ambiguous width in practice."""
 

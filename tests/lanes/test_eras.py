@@ -20,7 +20,7 @@ _OF_BROKERS = sorted(version_limits())
 _TRANSACTIONS = Path(__file__).parent.parent / "data" / "captures" / "22_k430_java_commit_abort.pcap"
 
 
-def scene(release: str, folder: Path) -> Scene:
+def context(release: str, folder: Path) -> Scene:
     node = Node(folder, {}, [], version=release)
     return Scene(RunningBroker(release, "127.0.0.1:9", node), "127.0.0.1:10", "era-recorded", folder)
 
@@ -41,7 +41,7 @@ def test_every_errand_is_run_with_some_release() -> None:
 
 @pytest.mark.parametrize("release", RELEASES.values())
 def test_errands_are_filled_in(release: str, tmp_path: Path) -> None:
-    place = scene(release, tmp_path)
+    place = context(release, tmp_path)
     for errand in errands(release):
         assert "127.0.0.1" in place.fill(errand.options) or "--zookeeper" in errand.options
         assert "{" not in place.fill(errand.options)
@@ -56,7 +56,7 @@ def test_brokers_listen_where_they_are_told(release: str) -> None:
 
 
 def test_what_a_tool_prints_is_compared_without_time_and_place(tmp_path: Path) -> None:
-    place = scene("2.8.2", tmp_path)
+    place = context("2.8.2", tmp_path)
     printed = (
         "era-recorded-group  era-recorded  0  20  127.0.0.1:33801 (1)\n"
         "era-direct-group    Empty\n"
@@ -69,14 +69,14 @@ def test_what_a_tool_prints_is_compared_without_time_and_place(tmp_path: Path) -
 
 
 def test_consumers_wait_for_what_is_acknowledged(tmp_path: Path) -> None:
-    assert scene("0.9.0.1", tmp_path).count == 3 * RECORDS  # by the old producer, the new one, and with lz4
+    assert context("0.9.0.1", tmp_path).count == 3 * RECORDS  # by the old producer, the new one, and with lz4
     assert (
-        scene("4.4.0", tmp_path).count == 3 * RECORDS
+        context("4.4.0", tmp_path).count == 3 * RECORDS
     )  # plain, lz4, zstd; not those without acknowledgement
 
 
 def test_rows_in_one_line_are_compared_as_rows(tmp_path: Path) -> None:
-    place = scene("3.9.2", tmp_path)
+    place = context("3.9.2", tmp_path)
     rows = [f"era-recorded-group era-recorded {partition} 7" for partition in range(3)]
     errand = Errand("Tool", "")
     assert told(errand, "GROUP TOPIC " + " ".join(rows), place) == told(
@@ -87,7 +87,7 @@ def test_rows_in_one_line_are_compared_as_rows(tmp_path: Path) -> None:
 
 
 def test_what_differs_is_not_compared_away(tmp_path: Path) -> None:
-    place = scene("2.8.2", tmp_path)
+    place = context("2.8.2", tmp_path)
     errand = Errand("Tool", "")
     assert told(errand, "era-recorded 0 19", place) != told(errand, "era-recorded 0 20", place)
 

@@ -12,7 +12,7 @@ IN_TRANSACTION = frozenset(
 )
 
 
-class Manner(NamedTuple):
+class ApiWording(NamedTuple):
     """The wording for an API.
 
     :ivar what: kind of its lines
@@ -27,43 +27,47 @@ class Manner(NamedTuple):
     turn: bool = False
 
 
-MANNERS: dict[int, Manner] = {
-    ApiKey.PRODUCE: Manner("produces", Phase.PRODUCING, "produces"),
-    ApiKey.FETCH: Manner("fetches", Phase.CONSUMING, "fetches"),
-    ApiKey.LIST_OFFSETS: Manner("offsets", Phase.POSITIONS, "looks offsets up"),
-    ApiKey.METADATA: Manner("metadata", None, "asks for metadata"),
-    ApiKey.OFFSET_COMMIT: Manner("commits", None, "commits"),
-    ApiKey.OFFSET_FETCH: Manner("offsets", Phase.POSITIONS, "asks what is committed"),
-    ApiKey.FIND_COORDINATOR: Manner("coordinator", Phase.COORDINATOR, "looks for the coordinator"),
-    ApiKey.JOIN_GROUP: Manner("join", Phase.GROUP, "joins the group", turn=True),
-    ApiKey.HEARTBEAT: Manner("heartbeats", None, "sends a heartbeat"),
-    ApiKey.LEAVE_GROUP: Manner("leave", Phase.GROUP, "leaves the group", turn=True),
-    ApiKey.SYNC_GROUP: Manner("assignment", Phase.GROUP, "asks for its assignment"),
-    ApiKey.SASL_HANDSHAKE: Manner("authentication", Phase.AUTHENTICATION, "authenticates"),
-    ApiKey.API_VERSIONS: Manner("versions", None, "asks for API versions"),
-    ApiKey.INIT_PRODUCER_ID: Manner("producer_id", Phase.PRODUCING, "asks for a producer ID", turn=True),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Manner(
+MANNERS: dict[int, ApiWording] = {
+    ApiKey.PRODUCE: ApiWording("produces", Phase.PRODUCING, "produces"),
+    ApiKey.FETCH: ApiWording("fetches", Phase.CONSUMING, "fetches"),
+    ApiKey.LIST_OFFSETS: ApiWording("offsets", Phase.POSITIONS, "looks offsets up"),
+    ApiKey.METADATA: ApiWording("metadata", None, "asks for metadata"),
+    ApiKey.OFFSET_COMMIT: ApiWording("commits", None, "commits"),
+    ApiKey.OFFSET_FETCH: ApiWording("offsets", Phase.POSITIONS, "asks what is committed"),
+    ApiKey.FIND_COORDINATOR: ApiWording("coordinator", Phase.COORDINATOR, "looks for the coordinator"),
+    ApiKey.JOIN_GROUP: ApiWording("join", Phase.GROUP, "joins the group", turn=True),
+    ApiKey.HEARTBEAT: ApiWording("heartbeats", None, "sends a heartbeat"),
+    ApiKey.LEAVE_GROUP: ApiWording("leave", Phase.GROUP, "leaves the group", turn=True),
+    ApiKey.SYNC_GROUP: ApiWording("assignment", Phase.GROUP, "asks for its assignment"),
+    ApiKey.SASL_HANDSHAKE: ApiWording("authentication", Phase.AUTHENTICATION, "authenticates"),
+    ApiKey.API_VERSIONS: ApiWording("versions", None, "asks for API versions"),
+    ApiKey.INIT_PRODUCER_ID: ApiWording("producer_id", Phase.PRODUCING, "asks for a producer ID", turn=True),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ApiWording(
         "offsets", Phase.POSITIONS, "checks its position against leader epochs"
     ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Manner(
+    ApiKey.ADD_PARTITIONS_TO_TXN: ApiWording(
         "transaction", Phase.TRANSACTIONS, "adds partitions to its transaction"
     ),
-    ApiKey.ADD_OFFSETS_TO_TXN: Manner("transaction", Phase.TRANSACTIONS, "adds offsets to its transaction"),
-    ApiKey.END_TXN: Manner("transaction", Phase.TRANSACTIONS, "ends its transaction"),
-    ApiKey.TXN_OFFSET_COMMIT: Manner("transaction", Phase.TRANSACTIONS, "commits offsets in its transaction"),
-    ApiKey.SASL_AUTHENTICATE: Manner("authentication", Phase.AUTHENTICATION, "authenticates"),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Manner("telemetry", None, "asks which metrics are wanted"),
-    ApiKey.PUSH_TELEMETRY: Manner("telemetry", None, "pushes metrics"),
-    ApiKey.SHARE_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
-    ApiKey.SHARE_FETCH: Manner("fetches", Phase.CONSUMING, "fetches"),
-    ApiKey.SHARE_ACKNOWLEDGE: Manner("acknowledges", Phase.CONSUMING, "acknowledges records"),
-    ApiKey.STREAMS_GROUP_HEARTBEAT: Manner("member", Phase.GROUP, "speaks as a member", turn=True),
+    ApiKey.ADD_OFFSETS_TO_TXN: ApiWording(
+        "transaction", Phase.TRANSACTIONS, "adds offsets to its transaction"
+    ),
+    ApiKey.END_TXN: ApiWording("transaction", Phase.TRANSACTIONS, "ends its transaction"),
+    ApiKey.TXN_OFFSET_COMMIT: ApiWording(
+        "transaction", Phase.TRANSACTIONS, "commits offsets in its transaction"
+    ),
+    ApiKey.SASL_AUTHENTICATE: ApiWording("authentication", Phase.AUTHENTICATION, "authenticates"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ApiWording("member", Phase.GROUP, "speaks as a member", turn=True),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: ApiWording("telemetry", None, "asks which metrics are wanted"),
+    ApiKey.PUSH_TELEMETRY: ApiWording("telemetry", None, "pushes metrics"),
+    ApiKey.SHARE_GROUP_HEARTBEAT: ApiWording("member", Phase.GROUP, "speaks as a member", turn=True),
+    ApiKey.SHARE_FETCH: ApiWording("fetches", Phase.CONSUMING, "fetches"),
+    ApiKey.SHARE_ACKNOWLEDGE: ApiWording("acknowledges", Phase.CONSUMING, "acknowledges records"),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: ApiWording("member", Phase.GROUP, "speaks as a member", turn=True),
 }
 """API key -> wording."""
 
 
-def manner_of(key: int | None, name: str) -> Manner:
+def manner_of(key: int | None, name: str) -> ApiWording:
     """Return the wording for an API; APIs of administration and of brokers use their names."""
     known = MANNERS.get(-1 if key is None else key)
-    return Manner("request", Phase.ADMINISTRATION, name) if known is None else known
+    return ApiWording("request", Phase.ADMINISTRATION, name) if known is None else known

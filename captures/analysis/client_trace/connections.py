@@ -24,7 +24,13 @@ from captures.analysis.client_trace.identities import (
     identities,
     needs,
 )
-from captures.analysis.client_trace.model import Bond, Question, QuestionKind, Tie, TracedClient
+from captures.analysis.client_trace.model import (
+    Association,
+    AssociationReason,
+    Question,
+    QuestionKind,
+    TracedClient,
+)
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Int64s
 from captures.exchanges import Capture
@@ -85,7 +91,7 @@ class _Finder:
         self._exchanges = np.bincount(
             capture.table.column("connection"), minlength=len(capture.connections)
         ).tolist()
-        self._ties: dict[int, Tie] = {}
+        self._ties: dict[int, Association] = {}
         self._unclaimed = 0
 
     def find(self) -> None:
@@ -161,7 +167,7 @@ class _Finder:
         if by is QuestionKind.CONNECTION:
             for each in self._connections:
                 if str(each.id) == wanted:
-                    self._tie(each, Bond.CONNECTION, wanted)
+                    self._tie(each, AssociationReason.CONNECTION, wanted)
             return
         if by is QuestionKind.CLIENT:
             self._begin_with_clients(wanted)
@@ -181,13 +187,13 @@ class _Finder:
         for each in self._connections:
             for client, number in each.client_ids.items():
                 if fits(client):
-                    self._tie(each, Bond.CLIENT_ID, client, number=number)
+                    self._tie(each, AssociationReason.CLIENT_ID, client, number=number)
             for name, number in each.names.items():
-                if name.bond is Bond.INSTANCE and (name.value == wanted or fits(name.value)):
-                    self._tie(each, Bond.INSTANCE, name.value, number=number)
+                if name.bond is AssociationReason.INSTANCE and (name.value == wanted or fits(name.value)):
+                    self._tie(each, AssociationReason.INSTANCE, name.value, number=number)
             for address in self._addresses(each):
                 if address == wanted or fits(address):
-                    self._tie(each, Bond.ADDRESS, address)
+                    self._tie(each, AssociationReason.ADDRESS, address)
 
     def _addresses(self, each: _Connection) -> Iterable[str]:
         endpoint = self._capture.endpoints(each.id)[0]
@@ -197,12 +203,12 @@ class _Finder:
     def _tie(
         self,
         each: _Connection,
-        bond: Bond,
+        bond: AssociationReason,
         value: str,
         certainty: Certainty = Certainty.OBSERVED,
         number: int | None = None,
     ) -> None:
-        self._ties.setdefault(each.id, Tie(each.id, bond, value, certainty, number))
+        self._ties.setdefault(each.id, Association(each.id, bond, value, certainty, number))
 
     # ------------------------------------------------------------ further connections
     def _tied_connections(self) -> list[_Connection]:
@@ -214,9 +220,14 @@ class _Finder:
         while grown:
             before = len(self._ties)
             connections = self._tied_connections()
-            members = {name for each in connections for name in each.names if name.bond is Bond.MEMBER}
+            members = {
+                name for each in connections for name in each.names if name.bond is AssociationReason.MEMBER
+            }
             producers = {
-                (name, each.host) for each in connections for name in each.names if name.bond is Bond.PRODUCER
+                (name, each.host)
+                for each in connections
+                for name in each.names
+                if name.bond is AssociationReason.PRODUCER
             }
             for each in self._connections:
                 for name, number in each.names.items():
@@ -243,7 +254,9 @@ class _Finder:
             }
             for each in nearest if len(processes) == 1 else ():
                 number = each.client_ids[client]
-                self._tie(each, Bond.SAME_CLIENT, f"{client} at {host}", Certainty.INFERRED, number)
+                self._tie(
+                    each, AssociationReason.SAME_CLIENT, f"{client} at {host}", Certainty.INFERRED, number
+                )
         self._follow_names()
 
     def _follow_clients(self) -> None:
@@ -263,7 +276,7 @@ class _Finder:
                 certainty = _belongs(each, tied, others)
                 if certainty is not None:
                     value, number = f"{client} at {host}", each.client_ids[client]
-                    self._tie(each, Bond.SAME_CLIENT, value, certainty, number)
+                    self._tie(each, AssociationReason.SAME_CLIENT, value, certainty, number)
 
     def _follow_silent(self) -> None:
         """Add connections without any exchange, such as refused ones, from addresses without another client."""
@@ -276,7 +289,7 @@ class _Finder:
                 if each.host in others:
                     self._unclaimed += 1
                 else:
-                    self._tie(each, Bond.ADDRESS, each.host, Certainty.INFERRED)
+                    self._tie(each, AssociationReason.ADDRESS, each.host, Certainty.INFERRED)
 
     def _silent(self, each: _Connection) -> bool:
         return not self._exchanges[each.id]
@@ -289,31 +302,33 @@ class _Finder:
         party.hosts = list(dict.fromkeys(each.host for each in connections))
         numbered_names = [(number, name) for each in connections for name, number in each.names.items()]
         names = [name for _, name in sorted(numbered_names, key=lambda each: each[0])]
-        party.members = _values(names, Bond.MEMBER)
-        party.instances = _values(names, Bond.INSTANCE)
+        party.members = _values(names, AssociationReason.MEMBER)
+        party.instances = _values(names, AssociationReason.INSTANCE)
         party.groups = list(dict.fromkeys(name.within for name in names if name.bond in _OF_A_GROUP))
-        party.transactional_ids = _values(names, Bond.TRANSACTION)
-        party.producer_ids = [int(value) for value in _values(names, Bond.PRODUCER)]
+        party.transactional_ids = _values(names, AssociationReason.TRANSACTION)
+        party.producer_ids = [int(value) for value in _values(names, AssociationReason.PRODUCER)]
         party.unclaimed = self._unclaimed
         party.company = [
             each.id
             for each in self._connections
-            if any(name.bond is Bond.MEMBER and name.within in party.groups for name in each.names)
+            if any(
+                name.bond is AssociationReason.MEMBER and name.within in party.groups for name in each.names
+            )
         ]
         return party
 
 
 _BONDS = {
-    QuestionKind.MEMBER: Bond.MEMBER,
-    QuestionKind.TRANSACTION: Bond.TRANSACTION,
-    QuestionKind.PRODUCER: Bond.PRODUCER,
+    QuestionKind.MEMBER: AssociationReason.MEMBER,
+    QuestionKind.TRANSACTION: AssociationReason.TRANSACTION,
+    QuestionKind.PRODUCER: AssociationReason.PRODUCER,
 }
-_OF_A_GROUP = frozenset({Bond.MEMBER, Bond.INSTANCE})
+_OF_A_GROUP = frozenset({AssociationReason.MEMBER, AssociationReason.INSTANCE})
 
 
 def _of_a_process(name: Identity) -> Identity:
     """Return a name as it distinguishes processes of one client ID and address: a producer's without its epoch."""
-    return name._replace(within="") if name.bond is Bond.PRODUCER else name
+    return name._replace(within="") if name.bond is AssociationReason.PRODUCER else name
 
 
 def _differs(own: set[Identity]) -> Callable[[Identity], bool]:
@@ -323,7 +338,7 @@ def _differs(own: set[Identity]) -> Callable[[Identity], bool]:
 
 def _distinguishes(name: Identity) -> bool:
     """Return whether a name distinguishes processes."""
-    return name.bond in (Bond.MEMBER, Bond.PRODUCER)
+    return name.bond in (AssociationReason.MEMBER, AssociationReason.PRODUCER)
 
 
 class _Spans:
@@ -351,5 +366,5 @@ def _belongs(each: _Connection, tied: _Spans, others: _Spans) -> Certainty | Non
     return Certainty.INFERRED if near < nearest else Certainty.POSSIBLE
 
 
-def _values(names: Iterable[Identity], bond: Bond) -> list[str]:
+def _values(names: Iterable[Identity], bond: AssociationReason) -> list[str]:
     return list(dict.fromkeys(name.value for name in names if name.bond is bond))

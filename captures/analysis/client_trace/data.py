@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.client_trace.apis import Manner
+from captures.analysis.client_trace.apis import ApiWording
+from captures.analysis.client_trace.exchange_runs import ExchangeRun
 from captures.analysis.client_trace.model import Phase
-from captures.analysis.client_trace.stretches import Stretch
-from captures.analysis.fetch_sessions import FetchSeen
+from captures.analysis.fetch_sessions import ObservedFetch
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition, RecordTraffic
 from captures.exchanges import Exchange
-from captures.meaning import Names, places, words
+from captures.meaning import Names, topic_partitions, words
 from captures.meaning.exchange import number
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.codec import CODEC_LABELS, CODEC_MASK
 
 _ACKS = {-1: "all", 0: "0", 1: "1"}
@@ -30,7 +30,7 @@ _Of = tuple[tuple[str, str], TopicPartition]
 
 
 @dataclass(slots=True)
-class Course:
+class OffsetProgress:
     """The offsets of a stretch in one partition.
 
     :ivar first: offset of the first record; -1 if unknown
@@ -46,19 +46,19 @@ class Course:
         self.behind = max(self.behind, behind)
 
 
-class Jump(NamedTuple):
+class PositionJump(NamedTuple):
     """A consumer requests another offset than the one after its last batch.
 
     :ivar expected: the offset after the last batch
     :ivar offset: the requested offset
     """
 
-    place: TopicPartition
+    tp: TopicPartition
     expected: int
     offset: int
 
 
-class _Traffic(Stretch):
+class _Traffic(ExchangeRun):
     """Common parts of fetches and produces: records, bytes, partitions.
 
     :ivar uncounted: whether there are compressed message sets, which do not announce their records
@@ -67,11 +67,11 @@ class _Traffic(Stretch):
 
     __slots__ = ("_names", "courses", "manners", "partitions", "records", "size", "uncounted")
 
-    def __init__(self, key: tuple[object, ...], manner: Manner, time: int, names: Names) -> None:
+    def __init__(self, key: tuple[object, ...], manner: ApiWording, time: int, names: Names) -> None:
         super().__init__(key, manner, time)
         self._names = names
         self.partitions: dict[TopicPartition, None] = {}
-        self.courses: dict[TopicPartition, Course] = {}
+        self.courses: dict[TopicPartition, OffsetProgress] = {}
         self.records = self.size = 0
         self.uncounted = False
         self.manners: dict[str, None] = {}
@@ -92,7 +92,7 @@ class _Traffic(Stretch):
     def _add_range(self, tp: TopicPartition, first: int, behind: int) -> None:
         course = self.courses.get(tp)
         if course is None:
-            course = self.courses[tp] = Course()
+            course = self.courses[tp] = OffsetProgress()
         course.add(first, behind)
 
     def _carried(self) -> str:
@@ -103,7 +103,7 @@ class _Traffic(Stretch):
         by_topic: dict[str, list[int]] = {}
         for topic, partition in self.partitions:
             by_topic.setdefault(self._name(topic), []).append(partition)
-        return places.groups_text(by_topic)
+        return topic_partitions.groups_text(by_topic)
 
     def _name(self, topic: str) -> str:
         """Return the name of a topic, which may have been revealed after its ID."""
@@ -155,7 +155,7 @@ class Fetches(_Traffic):
     __slots__ = ("empty", "replica", "unchanged")
 
     def __init__(
-        self, key: tuple[object, ...], manner: Manner, time: int, names: Names, *, replica: bool
+        self, key: tuple[object, ...], manner: ApiWording, time: int, names: Names, *, replica: bool
     ) -> None:
         super().__init__(key, manner, time, names)
         self.empty = 0
@@ -166,7 +166,7 @@ class Fetches(_Traffic):
     def phase(self) -> Phase | None:
         return Phase.REPLICATION if self.replica else self.manner.phase
 
-    def take(self, exchange: Exchange, seen: FetchSeen | None, parts: Sequence[FetchedPartition]) -> None:
+    def take(self, exchange: Exchange, seen: ObservedFetch | None, parts: Sequence[FetchedPartition]) -> None:
         """Add one request, with the partitions that it requests and those of its response."""
         named: Iterable[TopicPartition] = ()
         if seen is not None:
@@ -220,7 +220,7 @@ class Consumer:
         """Forget which positions only this client can have moved: its group reassigns partitions."""
         self._settled = {key for key in self._settled if key[0][0] != client}
 
-    def jumps(self, exchange: Exchange) -> Iterator[Jump]:
+    def jumps(self, exchange: Exchange) -> Iterator[PositionJump]:
         """Yield the jumps of a Fetch, and learn from its response."""
         seen = self.traffic.seen(exchange)
         if seen is None:
@@ -236,7 +236,7 @@ class Consumer:
                 and 0 <= offset != expected
                 and (offset < expected or key in self._settled)
             ):
-                yield Jump(tp, expected, offset)
+                yield PositionJump(tp, expected, offset)
             if offset >= 0:
                 self._next[key] = offset
                 self._settled.add(key)

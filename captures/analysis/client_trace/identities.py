@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from captures.analysis.client_trace.model import Bond
+from captures.analysis.client_trace.model import AssociationReason
 from captures.meaning import Producer, producers_in
 from captures.meaning.exchange import Body, text
 from dissectors.api_keys import GROUP_HEARTBEATS, MEMBER_APIS, PRODUCER_APIS, ApiKey
@@ -41,7 +41,7 @@ class Identity(NamedTuple):
     :ivar within: group of a member or an instance, epoch of a producer as text; empty for others
     """
 
-    bond: Bond
+    bond: AssociationReason
     value: str
     within: str = ""
 
@@ -68,16 +68,16 @@ def identities(key: int, version: int, request: Body, response: Body) -> Iterato
     if key in MEMBER_APIS and group:
         for member in dict.fromkeys((_string(request, "member_id"), _given(key, response))):
             if member:
-                yield Identity(Bond.MEMBER, member, group)
+                yield Identity(AssociationReason.MEMBER, member, group)
         instance = _string(request, "group_instance_id") or _string(request, "instance_id")
         if instance:
-            yield Identity(Bond.INSTANCE, instance, group)
+            yield Identity(AssociationReason.INSTANCE, instance, group)
     if key in PRODUCER_APIS:
         name = _string(request, "transactional_id") or _string(request, "v3_and_below_transactional_id")
         if name:
-            yield Identity(Bond.TRANSACTION, name)
+            yield Identity(AssociationReason.TRANSACTION, name)
         for producer in dict.fromkeys(_producers(key, version, request, response)):
-            yield Identity(Bond.PRODUCER, str(producer.producer_id), str(producer.epoch))
+            yield Identity(AssociationReason.PRODUCER, str(producer.producer_id), str(producer.epoch))
 
 
 def _given(key: int, response: Body) -> str:

@@ -15,12 +15,12 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace import apis
 from captures.analysis.client_trace.authentication import Authentications
-from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produces
-from captures.analysis.client_trace.lives import Lives
+from captures.analysis.client_trace.connection_histories import ConnectionHistories
+from captures.analysis.client_trace.data import Consumer, Fetches, PositionJump, Produces
+from captures.analysis.client_trace.exchange_runs import Commits, ExchangeRun, Heartbeats, alike
 from captures.analysis.client_trace.model import Line, Phase, TracedClient
 from captures.analysis.client_trace.rebalances import rebalance_lines
-from captures.analysis.client_trace.stretches import Commits, Heartbeats, Stretch, alike
-from captures.analysis.client_trace.transactions import TransactionsSeen
+from captures.analysis.client_trace.transactions import TransactionRequests
 from captures.analysis.error_recovery import NOTHING, ErrorRecovery, RecoveryRow
 from captures.analysis.findings.common import unexpected
 from captures.analysis.groups.calls import OF_MEMBERS
@@ -29,7 +29,7 @@ from captures.analysis.groups.history import GroupHistories
 from captures.arrays import Int64s
 from captures.exchanges import NO_ANSWER_SEEN, Capture, Exchange, Flag
 from captures.exchanges.exchange import summary_of
-from captures.meaning import ErrorFound, Names, errors_text, places, words
+from captures.meaning import Names, ResponseError, errors_text, topic_partitions, words
 from captures.meaning.exchange import number, rows, text
 from captures.time_format import span
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
@@ -42,17 +42,17 @@ IDLE = 10_000_000_000
 MOST_STRETCHES = 20_000
 """Most stretches that are kept; later exchanges are only counted."""
 
-_ERROR = apis.Manner("error", None, "")
-_REBALANCE_NOTICE = apis.Manner("rebalance_told", Phase.GROUP, "learns of a rebalance")
-_EXPECTED = apis.Manner("expected_error", None, "")
-_UNANSWERED = apis.Manner("unanswered", None, "")
-_ORPHAN = apis.Manner("orphan", None, "an answer to a request that was not captured")
-_JUMP_BACK = apis.Manner("position_back", None, "")
-_JUMP_AHEAD = apis.Manner("position_ahead", None, "")
-_SILENCE = apis.Manner("silence", None, "")
+_ERROR = apis.ApiWording("error", None, "")
+_REBALANCE_NOTICE = apis.ApiWording("rebalance_told", Phase.GROUP, "learns of a rebalance")
+_EXPECTED = apis.ApiWording("expected_error", None, "")
+_UNANSWERED = apis.ApiWording("unanswered", None, "")
+_ORPHAN = apis.ApiWording("orphan", None, "an answer to a request that was not captured")
+_JUMP_BACK = apis.ApiWording("position_back", None, "")
+_JUMP_AHEAD = apis.ApiWording("position_ahead", None, "")
+_SILENCE = apis.ApiWording("silence", None, "")
 _DATA = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _REPLICA = -1
-_Maker = Callable[[], Stretch]
+_Maker = Callable[[], ExchangeRun]
 
 
 def rows_of(capture: Capture, party: TracedClient) -> Int64s:
@@ -86,18 +86,18 @@ class PartyLog:
         self._names = names
         self._tied = frozenset(party.ties)
         self._company = frozenset(party.company)
-        self._stretches: list[Stretch] = []
-        self._open: dict[tuple[object, ...], Stretch] = {}
+        self._stretches: list[ExchangeRun] = []
+        self._open: dict[tuple[object, ...], ExchangeRun] = {}
         self._keys: dict[str, dict[str, set[tuple[object, ...]]]] = {}
         """Client and kind of action -> keys of the open stretches."""
         self._left_out = 0
         self._left_out_since = 0
         self._consumer = Consumer(names)
         self._authentications = Authentications()
-        self._transactions = TransactionsSeen()
+        self._transactions = TransactionRequests()
         self._aftermath = ErrorRecovery(capture)
         self._histories = GroupHistories(names, capture)
-        self._lives = Lives(capture, party)
+        self._lives = ConnectionHistories(capture, party)
         self._busy_until = 0
 
     def add(self, exchange: Exchange) -> None:
@@ -152,7 +152,7 @@ class PartyLog:
         elif not failures and not unanswered:
             self._add_plain(exchange, manner)
 
-    def _unanswered(self, exchange: Exchange, manner: apis.Manner) -> None:
+    def _unanswered(self, exchange: Exchange, manner: apis.ApiWording) -> None:
         known = Flag.UNANSWERED in exchange.flag
         how = "no answer came" if known else "its answer was not recorded"
         if manner.turn and _is_turn(exchange):  # such as leaving: the request alone counts
@@ -165,7 +165,7 @@ class PartyLog:
         if stretch is not None:
             stretch.trouble = known and self._lives.left_unanswered(exchange)
 
-    def _failed(self, exchange: Exchange, failures: list[ErrorFound]) -> None:
+    def _failed(self, exchange: Exchange, failures: list[ResponseError]) -> None:
         codes = tuple(sorted({error.code for error in failures}))
         # this is how a coordinator tells members to rejoin
         called = exchange.api_key in OF_MEMBERS and codes == (ErrorCode.REBALANCE_IN_PROGRESS,)
@@ -181,7 +181,7 @@ class PartyLog:
         if stretch is not None:
             stretch.trouble = not called
 
-    def _data(self, exchange: Exchange, manner: apis.Manner) -> None:
+    def _data(self, exchange: Exchange, manner: apis.ApiWording) -> None:
         if not exchange.response_size and Flag.NO_RESPONSE_EXPECTED not in exchange.flag:
             if exchange.api_key != ApiKey.PRODUCE:
                 self._consumer.traffic.seen(exchange)
@@ -193,7 +193,7 @@ class PartyLog:
         else:
             self._fetched(exchange, manner, client)
 
-    def _produced(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+    def _produced(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         parts = self._consumer.traffic.produced(exchange)
         if exchange.errors:
             parts = [part for part in parts if not part.error]
@@ -204,7 +204,7 @@ class PartyLog:
         if isinstance(stretch, Produces):
             stretch.take(exchange, parts)
 
-    def _fetched(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+    def _fetched(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         for jump in self._consumer.jumps(exchange):
             self._jumped(exchange, jump)
         traffic = self._consumer.traffic
@@ -219,7 +219,7 @@ class PartyLog:
         if isinstance(stretch, Fetches):
             stretch.take(exchange, seen, parts)
 
-    def _jumped(self, exchange: Exchange, jump: Jump) -> None:
+    def _jumped(self, exchange: Exchange, jump: PositionJump) -> None:
         (topic, partition), expected, offset = jump
         back = offset < expected
         count = words.counted(abs(offset - expected), "offset")
@@ -228,7 +228,7 @@ class PartyLog:
         manner = _JUMP_BACK if back else _JUMP_AHEAD
         self._add_line((manner.what, client_name(exchange), topic), manner, exchange, sentence)
 
-    def _add_plain(self, exchange: Exchange, manner: apis.Manner) -> None:
+    def _add_plain(self, exchange: Exchange, manner: apis.ApiWording) -> None:
         """Add an exchange without records and without trouble."""
         key, client = exchange.api_key, client_name(exchange)
         if key in apis.IN_TRANSACTION and not exchange.errors and self._transactions.add(exchange):
@@ -255,17 +255,17 @@ class PartyLog:
         if stretch is not None:
             stretch.add(exchange)
 
-    def _commit(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+    def _commit(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         group = words.line(text(exchange.request_body, "group_id", "?"))
         key = ("commit", client, group)
         sentence = f"commits for {group}"
         stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, sentence), exchange)
         if isinstance(stretch, Commits):
             stretch.add(exchange)
-            where = places.each(rows(exchange.request_body, "topics"), self._names)
-            stretch.latest = words.line(places.at(where, "committed_offset"))
+            where = topic_partitions.each(rows(exchange.request_body, "topics"), self._names)
+            stretch.latest = words.line(topic_partitions.at(where, "committed_offset"))
 
-    def _other(self, exchange: Exchange, manner: apis.Manner, client: str) -> None:
+    def _other(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         request, answer = (words.listed(side.split("  ")) for side in summary_of(exchange, self._names))
         what = f"{manner.does} ({request})" if request else manner.does
         done = f"{what}: {answer}" if answer else what
@@ -279,24 +279,26 @@ class PartyLog:
 
     # ------------------------------------------------------------ stretches
     def _add_line(
-        self, key: tuple[object, ...], manner: apis.Manner, exchange: Exchange, sentence: str
-    ) -> Stretch | None:
-        stretch = self._existing(key) or self._opened(Stretch(key, manner, exchange.time, sentence), exchange)
+        self, key: tuple[object, ...], manner: apis.ApiWording, exchange: Exchange, sentence: str
+    ) -> ExchangeRun | None:
+        stretch = self._existing(key) or self._opened(
+            ExchangeRun(key, manner, exchange.time, sentence), exchange
+        )
         if stretch is not None:
             stretch.add(exchange)
         return stretch
 
-    def _existing(self, key: tuple[object, ...]) -> Stretch | None:
+    def _existing(self, key: tuple[object, ...]) -> ExchangeRun | None:
         return self._open.get(key)
 
-    def _open_stretch(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> Stretch | None:
+    def _open_stretch(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> ExchangeRun | None:
         """Return the open stretch of records; a new one after a gap."""
         stretch = self._open.get(key)
         if stretch is not None and exchange.time - stretch.end < IDLE:
             return stretch
         return self._opened(new(), exchange)
 
-    def _opened(self, stretch: Stretch, exchange: Exchange) -> Stretch | None:
+    def _opened(self, stretch: ExchangeRun, exchange: Exchange) -> ExchangeRun | None:
         if len(self._stretches) >= MOST_STRETCHES:
             self._left_out += 1
             self._left_out_since = self._left_out_since or exchange.time
@@ -322,13 +324,15 @@ class PartyLog:
         quiet = exchange.time - self._busy_until
         if self._busy_until and quiet >= IDLE:
             begin = self._busy_until
-            stretch = Stretch(("silence",), _SILENCE, begin, f"silence for {span(quiet)}", end=exchange.time)
+            stretch = ExchangeRun(
+                ("silence",), _SILENCE, begin, f"silence for {span(quiet)}", end=exchange.time
+            )
             if len(self._stretches) < MOST_STRETCHES:
                 self._stretches.append(stretch)
         self._busy_until = max(self._busy_until, exchange.end)
 
     # ------------------------------------------------------------ errors
-    def _add_recoveries(self, lines: Iterable[tuple[Stretch, Line]]) -> None:
+    def _add_recoveries(self, lines: Iterable[tuple[ExchangeRun, Line]]) -> None:
         """Add the steps after an error to the line of the first exchange that they followed."""
         every: dict[tuple[object, int], list[RecoveryRow]] = {}
         for row in sorted(self._aftermath.result(), key=_FIRST):

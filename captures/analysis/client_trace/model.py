@@ -37,7 +37,7 @@ class Question(NamedTuple):
     text: str
 
 
-class Bond(StrEnum):
+class AssociationReason(StrEnum):
     """Why a connection belongs to the party. The words are stable: programs may rely on them."""
 
     CLIENT_ID = "client_id"
@@ -52,7 +52,7 @@ class Bond(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tie:
+class Association:
     """Why a connection belongs to the party.
 
     :ivar value: the client ID, member ID etc. by which it does
@@ -64,7 +64,7 @@ class Tie:
     JSON = "connection by=bond value certainty exchange=number"
 
     connection: int
-    bond: Bond
+    bond: AssociationReason
     value: str
     certainty: Certainty = Certainty.OBSERVED
     number: int | None = None
@@ -88,7 +88,7 @@ class TracedClient:
     )
 
     question: Question
-    ties: dict[int, Tie] = field(default_factory=dict)
+    ties: dict[int, Association] = field(default_factory=dict)
     client_ids: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
     members: list[str] = field(default_factory=list)
@@ -100,7 +100,7 @@ class TracedClient:
     unclaimed: int = 0
 
     @property
-    def all_ties(self) -> list[Tie]:
+    def all_ties(self) -> list[Association]:
         """The ties, in the order of connection IDs."""
         return list(self.ties.values())
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace.apis import IN_TRANSACTION, MANNERS
+from captures.analysis.client_trace.exchange_runs import ExchangeRun, Transactions
 from captures.analysis.client_trace.model import Line
-from captures.analysis.client_trace.stretches import Stretch, Transactions
 from captures.analysis.findings.common import transactional_id
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -24,11 +24,11 @@ _Key = tuple[str, str]
 """Client and transactional ID: clients that share an ID have separate transactions."""
 
 
-class TransactionsSeen:
+class TransactionRequests:
     """Collects the successful requests of transactions; failures are reported as errors."""
 
     def __init__(self) -> None:
-        self._open: dict[_Key, Stretch] = {}
+        self._open: dict[_Key, ExchangeRun] = {}
         self._done: list[Transactions] = []
         self._latest: dict[_Key, Transactions] = {}
 
@@ -59,8 +59,10 @@ class TransactionsSeen:
         if key is not None and key in self._open and exchange.api_key == ApiKey.END_TXN and exchange.errors:
             self._end(key, exchange, f"not ended ({error_name(exchange.errors[0].code)})")
 
-    def _begun(self, key: _Key, exchange: Exchange) -> Stretch:
-        known = Stretch(("transaction", *key, "open"), MANNERS[ApiKey.END_TXN], exchange.time, client=key[0])
+    def _begun(self, key: _Key, exchange: Exchange) -> ExchangeRun:
+        known = ExchangeRun(
+            ("transaction", *key, "open"), MANNERS[ApiKey.END_TXN], exchange.time, client=key[0]
+        )
         known.end = exchange.time
         self._open[key] = known
         return known

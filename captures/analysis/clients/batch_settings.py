@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
-from captures.analysis.clients.fields import BatchesSeen
+from captures.analysis.clients.fields import BatchFacts
 from captures.analysis.clients.libraries import JAVA, SARAMA, Library
-from captures.analysis.clients.settings import MOST_EVIDENCE, How, Setting
+from captures.analysis.clients.settings import MOST_EVIDENCE, Setting, ValueSource
 from dissectors.units import MS
 
 _LEAST_BATCHES = 8
@@ -26,7 +26,7 @@ _HALF_A_TICK = MS // 2
 """Timestamps of records are truncated to milliseconds."""
 
 
-def estimates(seen: BatchesSeen) -> Iterator[Setting]:
+def estimates(seen: BatchFacts) -> Iterator[Setting]:
     """Yield the settings that a producer's batches reveal."""
     linger = _linger(seen)
     if linger is not None:
@@ -36,10 +36,12 @@ def estimates(seen: BatchesSeen) -> Iterator[Setting]:
         note = (
             f"the largest of {seen.count:,} batches: the limit is no lower, unless a single record is larger"
         )
-        yield Setting("batch.size", size, How.ESTIMATED, seen.count, (-number,), note=note, at_least=True)
+        yield Setting(
+            "batch.size", size, ValueSource.ESTIMATED, seen.count, (-number,), note=note, at_least=True
+        )
 
 
-def compression(read: Setting, seen: BatchesSeen, library: Library | None) -> Setting:
+def compression(read: Setting, seen: BatchFacts, library: Library | None) -> Setting:
     """Return what a setting from requests really shows; this matters for ``compression.type``.
 
     Compressed batches are certain. Uncompressed ones may have other reasons than the setting: most libraries send a
@@ -54,10 +56,10 @@ def compression(read: Setting, seen: BatchesSeen, library: Library | None) -> Se
         note = f"batches of {size:,} bytes at most are not compressed, which may not have made them smaller"
         return Setting(read.key, note=note)
     note = "no batch is compressed; one that compression does not make smaller would not be, either"
-    return replace(read, how=How.ESTIMATED, note=note)
+    return replace(read, how=ValueSource.ESTIMATED, note=note)
 
 
-def _linger(seen: BatchesSeen) -> Setting | None:
+def _linger(seen: BatchFacts) -> Setting | None:
     """Estimate how long batches wait for more records: the age of a request's first record when it is sent.
 
     A batch that has waited long enough is sent together with those of other partitions on the same broker, whatever
@@ -78,4 +80,4 @@ def _linger(seen: BatchesSeen) -> Setting | None:
         "made; takes the client's clock to be that of the capture"
     )
     numbers = tuple(number for _, number in seen.ages[:MOST_EVIDENCE])
-    return Setting("linger.ms", round(value / MS), How.ESTIMATED, len(ages), numbers, note=note)
+    return Setting("linger.ms", round(value / MS), ValueSource.ESTIMATED, len(ages), numbers, note=note)

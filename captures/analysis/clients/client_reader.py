@@ -15,8 +15,8 @@ import numpy as np
 from captures.analysis.client_identity import ConnectionKey
 from captures.analysis.clients import fields, fingerprints
 from captures.analysis.clients.fields import SentRequest
-from captures.analysis.clients.inventory import Clients, Steady
-from captures.analysis.clients.rhythm import TIMED
+from captures.analysis.clients.inventory import Clients, CountedExchanges
+from captures.analysis.clients.request_timing import TIMED
 from captures.analysis.exchange_groups import RowGroups
 from captures.arrays import Bools, Int32s, Int64s, distinct_values
 from captures.exchanges import ExchangeReader, ExchangeTable, Flag
@@ -142,7 +142,7 @@ def _ordinals(connections: Int32s) -> Int64s:
     return ordinal
 
 
-def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[Steady]:
+def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[CountedExchanges]:
     """Yield the counts of exchanges by connection and client ID."""
     table = reader.capture.table
     if not len(indexes):
@@ -154,7 +154,7 @@ def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[Steady]:
     together = RowGroups(connections, clients)
     pairs = zip(connections[together.first].tolist(), clients[together.first].tolist(), strict=True)
     for (connection, client), rows_of_pair in sorted(zip(pairs, together, strict=True), key=itemgetter(0)):
-        yield Steady(
+        yield CountedExchanges(
             ConnectionKey(connection, *reader.capture.endpoints(connection)),
             table.client_ids[client] if client >= 0 else None,
             len(rows_of_pair),

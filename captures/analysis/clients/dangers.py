@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from captures.analysis.clients.settings import How, Setting
+from captures.analysis.clients.settings import Setting, ValueSource
 
 _BROKER_LEAST_SESSION = 6000
 """ms: default of the brokers' ``group.min.session.timeout.ms``."""
@@ -26,7 +26,7 @@ def danger_of(setting: Setting, known: Known) -> str:
     :param known: all settings of the client, since some are dangerous only in combination
     """
     rule = _RULES.get(setting.key)
-    if rule is None or setting.how is How.NOT_SEEN or setting.value is None:
+    if rule is None or setting.how is ValueSource.NOT_SEEN or setting.value is None:
         return ""
     return rule(setting, known)
 

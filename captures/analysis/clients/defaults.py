@@ -21,7 +21,7 @@ _MINUTES = 60_000
 Release = tuple[int, ...]
 
 
-class _Since(NamedTuple):
+class _ReleaseDefaults(NamedTuple):
     """Defaults from a release on.
 
     :ivar end: first release without them; empty for no end
@@ -66,19 +66,23 @@ _JAVA = _COMMON | {
 _JAVA_ASSIGNORS = "range,cooperative-sticky"
 _RANGE = _JAVA | {"partition.assignment.strategy": "range,roundrobin"}
 
-_DEFAULTS: dict[str, tuple[_Since, ...]] = {
+_DEFAULTS: dict[str, tuple[_ReleaseDefaults, ...]] = {
     libraries.JAVA: (
-        _Since((0, 8), _JAVA | {"partition.assignment.strategy": "range", "acks": "1", "linger.ms": 0}),
-        _Since((0, 8), {"session.timeout.ms": 30_000}, (0, 10, 1)),
-        _Since((0, 10, 1), {"session.timeout.ms": 10_000}, (3, 0)),
-        _Since((0, 11), {"enable.idempotence": "false"}, (3, 0)),
-        _Since((3, 0), {"session.timeout.ms": 45_000, "acks": "all"}),
-        _Since((3, 0), {"partition.assignment.strategy": _JAVA_ASSIGNORS}),
-        _Since((3, 2), {"enable.idempotence": "true"}),  # by mistake only partly in 3.0 and 3.1 (KAFKA-13598)
-        _Since((4, 0), {"linger.ms": 5}),
+        _ReleaseDefaults(
+            (0, 8), _JAVA | {"partition.assignment.strategy": "range", "acks": "1", "linger.ms": 0}
+        ),
+        _ReleaseDefaults((0, 8), {"session.timeout.ms": 30_000}, (0, 10, 1)),
+        _ReleaseDefaults((0, 10, 1), {"session.timeout.ms": 10_000}, (3, 0)),
+        _ReleaseDefaults((0, 11), {"enable.idempotence": "false"}, (3, 0)),
+        _ReleaseDefaults((3, 0), {"session.timeout.ms": 45_000, "acks": "all"}),
+        _ReleaseDefaults((3, 0), {"partition.assignment.strategy": _JAVA_ASSIGNORS}),
+        _ReleaseDefaults(
+            (3, 2), {"enable.idempotence": "true"}
+        ),  # by mistake only partly in 3.0 and 3.1 (KAFKA-13598)
+        _ReleaseDefaults((4, 0), {"linger.ms": 5}),
     ),
     libraries.LIBRDKAFKA: (
-        _Since(
+        _ReleaseDefaults(
             (2, 0),
             _RANGE
             | {
@@ -90,18 +94,18 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
                 "connections.max.idle.ms": 0,
             },
         ),
-        _Since((1, 0), {"session.timeout.ms": 10_000}, (1, 7)),
-        _Since((1, 5), {"linger.ms": 5}),
-        _Since((1, 6), {"allow.auto.create.topics": "false"}),
-        _Since((1, 7), {"session.timeout.ms": 45_000}),
+        _ReleaseDefaults((1, 0), {"session.timeout.ms": 10_000}, (1, 7)),
+        _ReleaseDefaults((1, 5), {"linger.ms": 5}),
+        _ReleaseDefaults((1, 6), {"allow.auto.create.topics": "false"}),
+        _ReleaseDefaults((1, 7), {"session.timeout.ms": 45_000}),
     ),
     libraries.KAFKA_PYTHON: (
-        _Since((1, 4), _RANGE | {"linger.ms": 0}),
-        _Since((1, 4), {"acks": "1", "session.timeout.ms": 10_000}, (2, 1)),
-        _Since((3, 0), {"acks": "all", "session.timeout.ms": 45_000, "enable.idempotence": "true"}),
+        _ReleaseDefaults((1, 4), _RANGE | {"linger.ms": 0}),
+        _ReleaseDefaults((1, 4), {"acks": "1", "session.timeout.ms": 10_000}, (2, 1)),
+        _ReleaseDefaults((3, 0), {"acks": "all", "session.timeout.ms": 45_000, "enable.idempotence": "true"}),
     ),
     libraries.AIOKAFKA: (
-        _Since(
+        _ReleaseDefaults(
             (0, 7),
             _JAVA
             | {
@@ -116,7 +120,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
         ),
     ),
     libraries.SARAMA: (
-        _Since(
+        _ReleaseDefaults(
             (1, 40),
             _COMMON
             | {
@@ -135,7 +139,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
         ),
     ),
     libraries.FRANZ_GO: (
-        _Since(
+        _ReleaseDefaults(
             (1, 15),
             _COMMON
             | {
@@ -156,7 +160,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
         ),
     ),
     libraries.KAFKAJS: (
-        _Since(
+        _ReleaseDefaults(
             (2, 0),
             _COMMON
             | {
@@ -173,7 +177,7 @@ _DEFAULTS: dict[str, tuple[_Since, ...]] = {
         ),
     ),
     libraries.KAFKA_GO: (
-        _Since(
+        _ReleaseDefaults(
             (0, 4),
             _UNSET
             | {
@@ -204,7 +208,7 @@ def defaults_of(library: Library | None) -> dict[str, Value]:
     return {key: value for key, value in low.items() if key in high and high[key] == value}
 
 
-def _at(known: tuple[_Since, ...], release: Release) -> dict[str, Value]:
+def _at(known: tuple[_ReleaseDefaults, ...], release: Release) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for each in known:
         if each.since <= release and (not each.end or release < each.end):

@@ -97,7 +97,7 @@ class Roles(msgspec.Struct):
         return found or (["admin"] if self.administers else [])
 
 
-class BatchesSeen(msgspec.Struct):
+class BatchFacts(msgspec.Struct):
     """Facts about the record batches of a client.
 
     :ivar largest: bytes of the largest batch, and the negative number of its exchange
@@ -118,7 +118,7 @@ class Fields:
 
     def __init__(self) -> None:
         self.roles = Roles()
-        self.batches = BatchesSeen()
+        self.batches = BatchFacts()
         self._values: dict[str, Values] = {}
         self._auto_create = Values()
         self._asked_to_create = False

@@ -19,7 +19,7 @@ from captures.analysis.clients.libraries import (
     KAFKAJS,
     OTHERS,
     Library,
-    Speaks,
+    ReleaseVersions,
     by_client_id,
     java_releases,
 )
@@ -77,7 +77,7 @@ class Fingerprints:
         self._capture = capture
         self._offered: dict[str, dict[int, int]] = {}
         self._clients: dict[str, _ClientBehaviour] = {}
-        self._fits_of: dict[tuple[bool, bool, frozenset[Used]], tuple[Speaks, ...]] = {}
+        self._fits_of: dict[tuple[bool, bool, frozenset[Used]], tuple[ReleaseVersions, ...]] = {}
         """Matching releases by behaviour, which many clients share, given the brokers' offers so far."""
 
     def add(self, exchange: Exchange) -> None:
@@ -156,7 +156,7 @@ class Fingerprints:
             return None
         return Library(libraries.pop(), _releases(fits), why=f"the versions it uses of {len(apis)} APIs")
 
-    def _fitting(self, seen: _ClientBehaviour) -> Sequence[Speaks]:
+    def _fitting(self, seen: _ClientBehaviour) -> Sequence[ReleaseVersions]:
         """Return the known releases that would have used the same versions."""
         if not seen.used:
             return ()
@@ -172,7 +172,7 @@ class Fingerprints:
             )
         return found
 
-    def _fits(self, speaks: Speaks, broker: str, key: int, version: int) -> bool:
+    def _fits(self, speaks: ReleaseVersions, broker: str, key: int, version: int) -> bool:
         if key in CONNECTING:
             return True
         if key not in speaks.least:  # all APIs of Java clients are known, of others only those seen
@@ -189,7 +189,7 @@ class Fingerprints:
         return version <= speaks.most[key]
 
 
-def _asks_alike(speaks: Speaks, seen: _ClientBehaviour) -> bool:
+def _asks_alike(speaks: ReleaseVersions, seen: _ClientBehaviour) -> bool:
     """Return whether a release would have used this version of ApiVersions first.
 
     A client retries with an older version if the broker does not know it (KIP-511); with SASL the Java client begins
@@ -221,7 +221,7 @@ def _committed(seen: _ClientBehaviour, request: Body) -> None:
                 return
 
 
-def _releases(fits: Sequence[Speaks]) -> str:
+def _releases(fits: Sequence[ReleaseVersions]) -> str:
     """Return the matching releases of one library as a range: ``2.1-2.8``; empty if unknown."""
     names = [name for name, _ in groupby(fits, lambda each: each.release)]
     if not names or "" in names:

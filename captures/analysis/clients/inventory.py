@@ -20,10 +20,10 @@ from captures.analysis.clients import batch_settings
 from captures.analysis.clients.fields import Fields, SentRequest
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, stated_library
-from captures.analysis.clients.links import Links, Presence, failed_attempts, idle_before_close
-from captures.analysis.clients.rhythm import TIMED, Rhythm
+from captures.analysis.clients.links import ActiveTimes, Links, failed_attempts, idle_before_close
+from captures.analysis.clients.request_timing import TIMED, RequestTiming
 from captures.analysis.clients.setting_display import DisplayedSetting, displayed_settings
-from captures.analysis.clients.settings import How, Setting
+from captures.analysis.clients.settings import Setting, ValueSource
 from captures.exchanges import Capture, Exchange, Flag
 from captures.faults import RAISED
 from captures.json_objects import Time
@@ -65,7 +65,7 @@ class Client(msgspec.Struct):
     settings: list[DisplayedSetting] = []
 
 
-class Steady(NamedTuple):
+class CountedExchanges(NamedTuple):
     """Exchanges of one client on one connection that were only counted.
 
     :ivar first: start of the first one, ns since the epoch
@@ -116,21 +116,21 @@ class Clients:
         self._introductions = Introductions()
         self._fingerprints = Fingerprints(capture)
         self._fields: dict[str, Fields] = {}
-        self._rhythms: dict[str, Rhythm] = {}
+        self._rhythms: dict[str, RequestTiming] = {}
         self._contacts: dict[ConnectionKey, dict[str | None, _Contact]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange; those of a connection must be in order, each once."""
         over = exchange.end
         key = connection_key(exchange)
-        self.count(Steady(key, exchange.client_id, 1, exchange.time, over, exchange.number))
+        self.count(CountedExchanges(key, exchange.client_id, 1, exchange.time, over, exchange.number))
         self._introductions.add(exchange)
         if exchange.api_key is None or Flag.ORPHAN in exchange.flag:
             return
         name = client_name(exchange)
         self._fingerprints.add(exchange)
         if name not in self._fields:
-            self._fields[name], self._rhythms[name] = Fields(), Rhythm()
+            self._fields[name], self._rhythms[name] = Fields(), RequestTiming()
         self._fields[name].add(exchange)
         self._rhythms[name].add(exchange)
 
@@ -148,7 +148,7 @@ class Clients:
         """Learn from what a commit says that is not added."""
         self._fingerprints.learn(exchange)
 
-    def count(self, seen: Steady) -> None:
+    def count(self, seen: CountedExchanges) -> None:
         """Count exchanges that are not decoded."""
         by_id = self._contacts.get(seen.key)
         if by_id is None:
@@ -190,7 +190,7 @@ class Clients:
     def _describe(self, client: Client, links: Links) -> None:
         """Set library, roles and settings of a client."""
         fields = self._fields.get(client.name) or Fields()
-        rhythm = self._rhythms.get(client.name) or Rhythm()
+        rhythm = self._rhythms.get(client.name) or RequestTiming()
         if client.software:
             client.library = stated_library(client.software[0])
         else:
@@ -203,7 +203,7 @@ class Clients:
             *(batch_settings.compression(each, fields.batches, client.library) for each in fields.settings()),
         ]
         if client.client_id is not None:
-            found.append(Setting("client.id", client.client_id, How.READ, client.exchanges))
+            found.append(Setting("client.id", client.client_id, ValueSource.READ, client.exchanges))
         client.settings = displayed_settings(found, fields, client.library)
 
     def _links(self, clients: dict[str, Client]) -> dict[str, Links]:
@@ -222,7 +222,7 @@ class Clients:
                 )
         if capture is not None:
             for name, spans_of_client in spans.items():
-                presence = Presence((each.first, each.last) for each in spans_of_client)
+                presence = ActiveTimes((each.first, each.last) for each in spans_of_client)
                 for each in spans_of_client:
                     idle = idle_before_close(capture, each.connection, each.last, presence)
                     if idle is not None:

@@ -68,7 +68,7 @@ def stated_library(software: str) -> Library:
     return Library(_STATED_NAMES.get(name, name), version.removeprefix("v"), announced=True, why=why)
 
 
-class Speaks(msgspec.Struct, frozen=True):
+class ReleaseVersions(msgspec.Struct, frozen=True):
     """The highest version that a release of a library uses of each API.
 
     :ivar release: one release, or several equal ones
@@ -109,7 +109,7 @@ _JAVA_MAY_USE = frozenset(
 
 
 @lru_cache(1)
-def java_releases() -> tuple[Speaks, ...]:
+def java_releases() -> tuple[ReleaseVersions, ...]:
     """Return the versions that each release line of the Java client speaks.
 
     0.8.2 is the first with a Java producer, 0.9 with a consumer (KIP-28 and the new consumer's design).
@@ -120,16 +120,20 @@ def java_releases() -> tuple[Speaks, ...]:
             continue
         offered = BrokerRelease(line, zookeeper=line < (3, 3)).apis
         highest = {key: served.versions[1] for key, served in offered.items()}
-        found.append(Speaks(JAVA, name_of(line), highest, highest, line >= _JAVA_ASKS, _JAVA_MAY_USE))
+        found.append(
+            ReleaseVersions(JAVA, name_of(line), highest, highest, line >= _JAVA_ASKS, _JAVA_MAY_USE)
+        )
     return tuple(found)
 
 
-def _speaks(library: str, release: str, text: str, *, asks: bool = True, open_end: bool = False) -> Speaks:
+def _speaks(
+    library: str, release: str, text: str, *, asks: bool = True, open_end: bool = False
+) -> ReleaseVersions:
     """Return a release from a text such as ``0:7 1:11``: API key and highest version."""
     pairs = (pair.split(":") for pair in text.split())
     highest = {int(key): int(version) for key, version in pairs}
     most = dict.fromkeys(highest, _ANY) if open_end else highest
-    return Speaks(library, release, highest, most, asks)
+    return ReleaseVersions(library, release, highest, most, asks)
 
 
 _RDKAFKA_2_0 = _speaks(
@@ -141,14 +145,14 @@ _RDKAFKA_2_16 = _speaks(
     "0:10 1:16 2:7 3:13 8:9 9:9 10:2 11:5 12:3 13:1 14:3 15:5 18:3 19:4 20:4 22:4 24:0 25:0 26:1 28:3 29:2 30:2 31:2 "
     "32:1 36:1 37:2 68:1 71:0",
 )
-_RDKAFKA_BETWEEN = Speaks(
+_RDKAFKA_BETWEEN = ReleaseVersions(
     LIBRDKAFKA,
     "2.1-2.15",
     _RDKAFKA_2_0.least,
     {key: version for key, version in _RDKAFKA_2_16.most.items() if key in _RDKAFKA_2_0.least},
 )
 
-OTHERS: tuple[Speaks, ...] = (
+OTHERS: tuple[ReleaseVersions, ...] = (
     _RDKAFKA_2_0,
     _RDKAFKA_BETWEEN,
     _RDKAFKA_2_16,

@@ -11,7 +11,7 @@ import msgspec
 
 from captures.analysis.attempts import Outcome, attempts, ended, ended_by_broker
 from captures.analysis.client_identity import Introduction
-from captures.analysis.clients.rhythm import Gaps, backoff, steady
+from captures.analysis.clients.request_timing import Gaps, backoff, steady
 from captures.analysis.clients.settings import Setting, Values
 from captures.exchanges import Capture
 
@@ -58,7 +58,7 @@ class Links(msgspec.Struct):
             yield retry_backoff
 
 
-class Presence:
+class ActiveTimes:
     """The times in which a client was active.
 
     :param spans: first and last activity on each of its connections, in ns since the epoch
@@ -75,7 +75,7 @@ class Presence:
         return begun > 0 and self._until[begun - 1] > after
 
 
-def idle_before_close(capture: Capture, connection: int, last: int, presence: Presence) -> int | None:
+def idle_before_close(capture: Capture, connection: int, last: int, presence: ActiveTimes) -> int | None:
     """Return how long a connection was idle before its client closed it, in ns; None if that was not the reason.
 
     :param last: last activity on it, ns since the epoch

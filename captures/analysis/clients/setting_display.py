@@ -18,9 +18,9 @@ from captures.analysis.clients.settings import (
     GROUP,
     PRODUCE,
     SHARE_KEYS,
-    How,
     Setting,
     Value,
+    ValueSource,
     alike,
     by_key,
 )
@@ -77,7 +77,7 @@ def displayed_settings(
 def _settings_of(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
     """Leave out estimates from behaviour that has other reasons in a library."""
     others = _NO_TIMERS.get(library.name, frozenset()) if library is not None else frozenset()
-    return [each for each in settings if each.how is not How.ESTIMATED or each.key not in others]
+    return [each for each in settings if each.how is not ValueSource.ESTIMATED or each.key not in others]
 
 
 def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:
@@ -98,7 +98,7 @@ def _displayed(settings: list[Setting], library: Library | None) -> Iterator[Dis
     for setting in settings:
         has_default = setting.key in defaults
         default = defaults.get(setting.key)
-        changed = None if setting.how is How.NOT_SEEN else _changed(setting, defaults)
+        changed = None if setting.how is ValueSource.NOT_SEEN else _changed(setting, defaults)
         yield DisplayedSetting(
             setting,
             own_name(name, setting.key),

@@ -68,7 +68,7 @@ Value = str | int | None
 """None: the client states that it is not set."""
 
 
-class How(Enum):
+class ValueSource(Enum):
     """How a value is known."""
 
     READ = "read"
@@ -97,7 +97,7 @@ class Setting:
 
     key: str
     value: Value = None
-    how: How = How.NOT_SEEN
+    how: ValueSource = ValueSource.NOT_SEEN
     count: int = 0
     evidence: tuple[int, ...] = ()
     other_values: tuple[ValueCount, ...] = ()
@@ -140,7 +140,7 @@ class Values:
         ordered = sorted(self._seen.items(), key=lambda item: (item[0] == weakest, -item[1].count))
         (value, best), *rest = ordered
         others = tuple((other, seen.count) for other, seen in rest if weakest is None or other != weakest)
-        return Setting(key, value, How.READ, best.count, tuple(best.evidence), others)
+        return Setting(key, value, ValueSource.READ, best.count, tuple(best.evidence), others)
 
 
 def by_key(settings: Sequence[Setting]) -> dict[str, Setting]:
@@ -158,7 +158,7 @@ _LEAST_MARGIN = 2
 def alike(setting: Setting, default: Value) -> bool:
     """Return whether a setting has a value, as far as known; an estimate has it if it is near."""
     value = setting.value
-    if setting.how is not How.ESTIMATED or not isinstance(value, int) or not isinstance(default, int):
+    if setting.how is not ValueSource.ESTIMATED or not isinstance(value, int) or not isinstance(default, int):
         return value == default
     if setting.at_least:
         return value <= default

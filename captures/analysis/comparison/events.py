@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.rates import EventCount, compare
-from captures.analysis.comparison.rhythm import MOST_EXAMPLES
 from captures.analysis.comparison.side import Side
+from captures.analysis.comparison.time_slices import MOST_EXAMPLES
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.model import Rebalance
 from captures.meaning import words

@@ -6,8 +6,8 @@ import math
 
 from captures.analysis.client_stats import ClientRow
 from captures.analysis.comparison.model import Aspect, Difference, SideValue
-from captures.analysis.comparison.rhythm import MOST_EXAMPLES
 from captures.analysis.comparison.side import Side
+from captures.analysis.comparison.time_slices import MOST_EXAMPLES
 from captures.analysis.releases import lines_matching
 from captures.analysis.version_matrix import ClientVersions, Matrix, shown
 from captures.json_objects import Range

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from captures.analysis.comparison.model import Aspect, Difference, SideValue
-from captures.analysis.comparison.rhythm import Key, Rhythm
 from captures.analysis.comparison.side import ErrorKind, Side
+from captures.analysis.comparison.time_slices import Key, TimeSlicedCounts
 from captures.analysis.comparison.uncertainty import Interval, dispersion, rate_ratio, share_interval
 from captures.meaning import words
 
@@ -61,7 +61,7 @@ class EventCount:
         )
 
 
-def counted(side: Side, rhythm: Rhythm[Key], key: Key) -> EventCount:
+def counted(side: Side, rhythm: TimeSlicedCounts[Key], key: Key) -> EventCount:
     """Return the number of events of a side."""
     return EventCount(rhythm.total(key), side.seconds, rhythm.slices(key), rhythm.examples(key))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.setting_display import DisplayedSetting
-from captures.analysis.clients.settings import How, alike
+from captures.analysis.clients.settings import ValueSource, alike
 from captures.analysis.comparison.model import Aspect, Difference, SideValue
 from captures.analysis.comparison.side import Side
 
@@ -28,11 +28,15 @@ def setting_differences(good: Side, bad: Side) -> list[Difference]:
 
 
 def _of_client(good: Client, bad: Client) -> list[Difference]:
-    known = {each.setting.key: each for each in good.settings if each.setting.how is not How.NOT_SEEN}
+    known = {each.setting.key: each for each in good.settings if each.setting.how is not ValueSource.NOT_SEEN}
     found = []
     for after in bad.settings:
         before = known.get(after.setting.key)
-        if before is not None and after.setting.how is not How.NOT_SEEN and after.setting.key not in _NEVER:
+        if (
+            before is not None
+            and after.setting.how is not ValueSource.NOT_SEEN
+            and after.setting.key not in _NEVER
+        ):
             difference = _of_setting(bad.name, before, after)
             if difference is not None:
                 found.append(difference)
@@ -40,7 +44,7 @@ def _of_client(good: Client, bad: Client) -> list[Difference]:
 
 
 def _of_setting(client: str, good: DisplayedSetting, bad: DisplayedSetting) -> Difference | None:
-    read = good.setting.how is How.READ and bad.setting.how is How.READ
+    read = good.setting.how is ValueSource.READ and bad.setting.how is ValueSource.READ
     if read and good.setting.value == bad.setting.value:
         return None
     if not read and (alike(bad.setting, good.setting.value) or alike(good.setting, bad.setting.value)):

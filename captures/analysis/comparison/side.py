@@ -12,7 +12,7 @@ from captures.analysis.client_stats import ClientRow, ClientStats
 from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.clients.inventory import Client, Clients
 from captures.analysis.comparison.model import SideFacts
-from captures.analysis.comparison.rhythm import MOST_EXAMPLES, Rhythm
+from captures.analysis.comparison.time_slices import MOST_EXAMPLES, TimeSlicedCounts
 from captures.analysis.decision_columns import TAKEN as DECISIVE
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import (
@@ -82,10 +82,10 @@ class Side:
         self.label = label
         self.faults = capture.faults
         self.window = window or Window()
-        self.requests: Rhythm[str] = Rhythm()
-        self.shares: Rhythm[tuple[str, str]] = Rhythm()
-        self.errors: Rhythm[ErrorKind] = Rhythm()
-        self.unanswered: Rhythm[str] = Rhythm()
+        self.requests: TimeSlicedCounts[str] = TimeSlicedCounts()
+        self.shares: TimeSlicedCounts[tuple[str, str]] = TimeSlicedCounts()
+        self.errors: TimeSlicedCounts[ErrorKind] = TimeSlicedCounts()
+        self.unanswered: TimeSlicedCounts[str] = TimeSlicedCounts()
         self.latency = LatencyStats()
         self._slowest: dict[str, tuple[int, ...]] = {}
         self._negotiation = Negotiation(capture)

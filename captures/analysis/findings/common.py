@@ -10,7 +10,7 @@ from captures.analysis.findings.finding import Occurrences
 from captures.analysis.topic_stats import place_of
 from captures.exchanges import Capture, Exchange
 from captures.filters.lexer import quoted
-from captures.meaning import ErrorFound, Names, words
+from captures.meaning import Names, ResponseError, words
 from captures.meaning import exchange as exchange_meaning
 from captures.meaning.exchange import text
 from dissectors.api_keys import ASKED_BY_REPLICAS
@@ -27,7 +27,7 @@ _LONGEST = 2_000
 """Most characters of a sentence; a client ID may have 32,767."""
 
 
-def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list[ErrorFound]:
+def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list[ResponseError]:
     """Return the errors of an exchange that do not belong to a normal conversation.
 
     :param codes: only these errors; None for all
@@ -35,7 +35,7 @@ def unexpected(exchange: Exchange, codes: Collection[int] | None = None) -> list
     return [error for error in exchange.unexpected_errors if codes is None or error.code in codes]
 
 
-def topic_of(error: ErrorFound, names: Names) -> str:
+def topic_of(error: ResponseError, names: Names) -> str:
     """Return the topic that an error concerns; :data:`UNNAMED` if it names none."""
     topic, _ = place_of(error.holders)
     return UNNAMED if topic is None else names(topic) or topic
@@ -124,7 +124,7 @@ def together(parts: Iterable[Occurrences]) -> Occurrences:
     return whole
 
 
-class Alike:
+class SimilarConnections:
     """Similar connections that no exchange shows.
 
     :ivar seen: when they began

@@ -19,7 +19,7 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.findings.rule import Rule, RuleContext, times
 from captures.analysis.findings.rule_by_cluster import RuleByCluster
 from captures.analysis.groups.history import HISTORIES
 from captures.analysis.groups.model import GroupTimeline
@@ -50,7 +50,7 @@ def packed(wanted: Bools) -> list[bytes]:
     return [row.tobytes() for row in np.packbits(wanted, axis=0).T]
 
 
-class Blind(NamedTuple):
+class InconclusiveRule(NamedTuple):
     """A rule that could not judge, or not everything.
 
     :ivar why: reason in words
@@ -90,7 +90,7 @@ class Diagnosis:
         self._timelines: list[GroupTimeline] | None = None
         self._patterns: dict[bytes, tuple[list[Rule], bool]] = {}
         scenes = {
-            part: Scene(
+            part: RuleContext(
                 capture=capture,
                 names=names,
                 timelines=partial(self._group_timelines, part),
@@ -224,14 +224,14 @@ class Diagnosis:
     def _now(self, now: int | None) -> int:
         return now if now is not None else self._capture.latest
 
-    def blind(self) -> list[Blind]:
+    def blind(self) -> list[InconclusiveRule]:
         """Return the rules that could not judge, or not everything."""
         found = []
         for rule in self._rules:
             reason = rule.lacking() or self._faults.contained(rule.blind, _doing(rule.kind), "")
             why = "; ".join(filter(None, (self._failed(rule.kind), reason)))
             if why:
-                found.append(Blind(rule.kind, why))
+                found.append(InconclusiveRule(rule.kind, why))
         return found
 
     def _failed(self, rule: type[Rule]) -> str:

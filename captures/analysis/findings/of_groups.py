@@ -31,7 +31,7 @@ class GroupRule(Rule):
     of_groups = True
 
     def findings(self) -> Iterator[Finding]:
-        for timeline in self.scene.groups:
+        for timeline in self.context.groups:
             yield from self.of_group(self._judged(timeline), Labels(timeline))
 
     def finding_of(
@@ -68,7 +68,7 @@ class GroupRule(Rule):
 
     def blind(self) -> str:
         """Return why it could not judge, or which groups were not completely seen."""
-        groups = [timeline for timeline in self.scene.groups if timeline.members]
+        groups = [timeline for timeline in self.context.groups if timeline.members]
         if not groups:
             return NO_GROUPS
         parts = [_not_seen(timeline) for timeline in groups if timeline.seen]
@@ -83,7 +83,7 @@ class AssignmentRule(GroupRule):
         return timeline  # whatever caused an assignment, the group has it
 
     def blind(self) -> str:
-        groups = [timeline for timeline in self.scene.groups if timeline.rebalances]
+        groups = [timeline for timeline in self.context.groups if timeline.rebalances]
         if not groups:
             return NO_GROUPS
         return "" if any(map(assignments, groups)) else _NO_ASSIGNMENTS

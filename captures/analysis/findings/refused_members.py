@@ -13,7 +13,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.calls import OF_MEMBERS, group_of
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -52,8 +52,8 @@ class RefusedMembers(Rule):
     codes: ClassVar[frozenset[int]] = frozenset()
     unseen = NO_GROUPS
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._refused: dict[tuple[str, int], RefusedCalls] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:

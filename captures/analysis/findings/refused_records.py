@@ -9,7 +9,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE, some_of
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.record_traffic import ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -46,8 +46,8 @@ class RefusedRecords(Rule):
     unseen = NO_PRODUCE
     codes: ClassVar[Collection[int]]
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._silent: dict[str, None] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -57,7 +57,7 @@ class RefusedRecords(Rule):
         self.saw_any = True
         if number(exchange.request_body, "acks") == 0:
             self._silent[client_name(exchange)] = None
-        for part in self.scene.records.produced(exchange):
+        for part in self.context.records.produced(exchange):
             self.produced(exchange, part)
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:

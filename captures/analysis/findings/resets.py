@@ -13,13 +13,13 @@ from typing import NamedTuple
 import msgspec
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.fetch_sessions import FetchSeen
+from captures.analysis.fetch_sessions import ObservedFetch
 from captures.analysis.findings.finding import Occurrences
 from captures.analysis.record_traffic import CommittedPartition, FetchedPartition
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
-from captures.meaning.places import rows_by_partition
+from captures.meaning.topic_partitions import rows_by_partition
 from dissectors.error_codes import ErrorCode
 
 _LATEST, _EARLIEST = -1, -2
@@ -37,7 +37,7 @@ class Policy(Enum):
 _POLICIES = {_LATEST: Policy.LATEST, _EARLIEST: Policy.EARLIEST}
 
 
-class Why(Enum):
+class ResetReason(Enum):
     """Why a consumer had no valid position."""
 
     OUT_OF_RANGE = "out of range"
@@ -67,7 +67,7 @@ class LostPosition(msgspec.Struct):
     :ivar found: timestamp -> offset in ListOffsets responses
     """
 
-    why: Why
+    why: ResetReason
     number: int
     time: int
     group: str = ""
@@ -82,7 +82,7 @@ class About(NamedTuple):
     client: str
     group: str
     topic: str
-    why: Why
+    why: ResetReason
     policy: Policy
 
 
@@ -104,7 +104,7 @@ class Reset(msgspec.Struct):
     example: str = ""
 
 
-class _Fresh(msgspec.Struct):
+class _EndPosition(msgspec.Struct):
     """A position that was set to the end of a log whose start is still unknown."""
 
     about: About
@@ -124,12 +124,12 @@ class Resets:
         self._names = names
         self.lost: dict[Reader, LostPosition] = {}
         self.found: dict[About, Reset] = {}
-        self._fresh: dict[Reader, _Fresh] = {}
+        self._fresh: dict[Reader, _EndPosition] = {}
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
         self._partitions: dict[str, int] = {}
 
     # ------------------------------------------------------------ lost positions
-    def fetch(self, exchange: Exchange, seen: FetchSeen, partitions: Iterable[FetchedPartition]) -> None:
+    def fetch(self, exchange: Exchange, seen: ObservedFetch, partitions: Iterable[FetchedPartition]) -> None:
         """Add a Fetch of a consumer."""
         for (topic, partition), offset in seen.asked:
             reader = _reader(exchange, topic, partition)
@@ -145,7 +145,7 @@ class Resets:
                 position = seen.session.partitions.get(part.topic_partition, -1)
                 if position >= 0 and reader not in self.lost:
                     self.lost[reader] = LostPosition(
-                        Why.OUT_OF_RANGE, exchange.number, exchange.time, "", position, begin
+                        ResetReason.OUT_OF_RANGE, exchange.number, exchange.time, "", position, begin
                     )
             elif not error:
                 # another replica may have records that one lacks (KIP-392)
@@ -182,14 +182,14 @@ class Resets:
                     known.get(reader.partition, -1),
                 )
 
-    def _why(self, reader: Reader, committed: dict[int, int]) -> Why:
+    def _why(self, reader: Reader, committed: dict[int, int]) -> ResetReason:
         """Return why a group has no commit for a partition, by its commits for the topic."""
         if reader.partition in committed:
-            return Why.LOST_COMMIT
+            return ResetReason.LOST_COMMIT
         if not committed:
-            return Why.NO_COMMIT
+            return ResetReason.NO_COMMIT
         added = reader.partition >= self._partitions.get(reader.topic, reader.partition + 1)
-        return Why.NEW_PARTITION if added else Why.SOME_COMMITS
+        return ResetReason.NEW_PARTITION if added else ResetReason.SOME_COMMITS
 
     def commit(self, exchange: Exchange, committed: Iterable[CommittedPartition]) -> None:
         """Add a commit of a group."""
@@ -233,7 +233,7 @@ class Resets:
         place = f"{reader.topic}-{reader.partition}"
         if lost.position < 0:
             if policy is not Policy.EARLIEST:
-                self._fresh[reader] = _Fresh(about, reader.partition, offset)
+                self._fresh[reader] = _EndPosition(about, reader.partition, offset)
                 if lost.log_start >= 0:
                     self._measure(self._fresh.pop(reader), lost.log_start)
             return
@@ -241,14 +241,14 @@ class Resets:
         if offset > lost.position:
             reset.skipped += offset - lost.position
             reset.removed += max(min(lost.log_start, offset) - lost.position, 0)
-        elif lost.why is Why.OUT_OF_RANGE:
+        elif lost.why is ResetReason.OUT_OF_RANGE:
             # it went back, so it was not before the start: it was after the end
             reset.beyond += 1
             reset.refetched += max(lost.found.get(_LATEST, offset) - offset, 0)
         else:
             reset.refetched += lost.position - offset
 
-    def _measure(self, fresh: _Fresh, begin: int) -> None:
+    def _measure(self, fresh: _EndPosition, begin: int) -> None:
         if fresh.offset > begin:
             reset = self.found[fresh.about]
             reset.skipped += fresh.offset - begin

@@ -67,7 +67,7 @@ class Threshold(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Scene:
+class RuleContext:
     """What rules may use besides exchanges.
 
     :ivar capture: the capture; only for facts about it as a whole, such as its connections
@@ -104,7 +104,7 @@ class Scene:
 class Rule:
     """Looks for one kind of finding.
 
-    :param scene: what it may use besides exchanges
+    :param context: what it may use besides exchanges
     :cvar name: name for programs; stable
     :cvar title: what it finds, as a heading
     :cvar about: what that means and the source of the facts (KIP, Kafka source path), in a few sentences
@@ -131,11 +131,11 @@ class Rule:
     effect_of: ClassVar[EffectOf | None] = None
     unseen: ClassVar[str] = ""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
+    def __init__(self, context: RuleContext) -> None:
+        self.context = context
         self.saw_any = False
         self._set_to = {
-            threshold.name: scene.limits.get(f"{self.name}.{threshold.name}", threshold.default)
+            threshold.name: context.limits.get(f"{self.name}.{threshold.name}", threshold.default)
             for threshold in self.thresholds
         }
 
@@ -178,7 +178,7 @@ class Rule:
 
     def lacking(self) -> str:
         """Return what it needs and the source of the capture lacks, in words; empty if nothing."""
-        found = self.scene.capture.notes.broker_logs.lacks
+        found = self.context.capture.notes.broker_logs.lacks
         return self.needs.value if self.needs is not None and self.needs in found else ""
 
     def limit(self, name: str) -> float:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from captures.analysis.clusters import UNKNOWN, Clusters, beside
 from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.exchanges import Exchange
 
 
@@ -18,10 +18,10 @@ class RuleByCluster(Rule):
     :param scenes: what its instances may use, by member of :attr:`Clusters.parts`
     """
 
-    def __init__(self, rule: type[Rule], scenes: Mapping[str, Scene], clusters: Clusters) -> None:
+    def __init__(self, rule: type[Rule], scenes: Mapping[str, RuleContext], clusters: Clusters) -> None:
         super().__init__(next(iter(scenes.values())))
         self._rule, self._clusters = rule, clusters
-        self._of = {part: rule(scene) for part, scene in scenes.items()}
+        self._of = {part: rule(context) for part, context in scenes.items()}
 
     @property
     def kind(self) -> type[Rule]:

@@ -28,7 +28,7 @@ class Follower(Protocol):
 F = TypeVar("F", bound=Follower)
 
 
-class Once(Generic[F]):
+class OncePerExchange(Generic[F]):
     """Passes each exchange to a follower once, however many rules pass it.
 
     :ivar known: the follower, for reading its results
@@ -55,26 +55,26 @@ class SharedFollowers:
         self._names = names
 
     @cached_property
-    def closings(self) -> Once[BrokerDisconnects]:
+    def closings(self) -> OncePerExchange[BrokerDisconnects]:
         """Connections that brokers ended."""
-        return Once(BrokerDisconnects(self._capture))
+        return OncePerExchange(BrokerDisconnects(self._capture))
 
     @cached_property
-    def staleness(self) -> Once[Staleness]:
+    def staleness(self) -> OncePerExchange[Staleness]:
         """Episodes of clients with stale metadata."""
-        return Once(Staleness(self._names))
+        return OncePerExchange(Staleness(self._names))
 
     @cached_property
-    def introductions(self) -> Once[Introductions]:
+    def introductions(self) -> OncePerExchange[Introductions]:
         """The client of each connection."""
-        return Once(Introductions())
+        return OncePerExchange(Introductions())
 
     @cached_property
-    def offered(self) -> Once[OfferedVersions]:
+    def offered(self) -> OncePerExchange[OfferedVersions]:
         """The API versions that brokers offer."""
-        return Once(OfferedVersions())
+        return OncePerExchange(OfferedVersions())
 
     @cached_property
-    def advertised(self) -> Once[AdvertisedAddresses]:
+    def advertised(self) -> OncePerExchange[AdvertisedAddresses]:
         """The addresses that responses name."""
-        return Once(AdvertisedAddresses())
+        return OncePerExchange(AdvertisedAddresses())

@@ -16,12 +16,12 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.groups.calls import (
     HEARTBEATS,
     OF_MEMBERS,
-    Beat,
     Call,
     Commit,
+    HeartbeatRun,
     Join,
     Leave,
-    ModernBeat,
+    ModernHeartbeatRun,
     Subscription,
     Sync,
     WorkerOrders,
@@ -184,7 +184,7 @@ def _run(common: dict[str, Any], request: Body, generation: str) -> dict[str, An
 
 
 def _beat(common: dict[str, Any], _: Exchange, request: Body, response: Body, __: _CallContext) -> Call:
-    return Beat(**_run(common, request, "generation_id"), error=number(response, "error_code", 0))
+    return HeartbeatRun(**_run(common, request, "generation_id"), error=number(response, "error_code", 0))
 
 
 def _commit(
@@ -237,7 +237,7 @@ def _modern(
         named = request.get("subscribed_topic_names")
         topics = tuple(items(request, "subscribed_topic_names")) if named is not None else None
         pattern = request.get("subscribed_topic_regex")
-    return ModernBeat(
+    return ModernHeartbeatRun(
         **_run(common, request, "member_epoch")
         | {
             "member": text(request, "member_id") or text(response, "member_id"),

@@ -202,7 +202,7 @@ class Run(Call):
 
 
 @dataclass(slots=True, kw_only=True)
-class Beat(Run):
+class HeartbeatRun(Run):
     """Heartbeats (key 12)."""
 
 
@@ -224,7 +224,7 @@ class Leave(Call):
 
 
 @dataclass(slots=True, kw_only=True)
-class ModernBeat(Run):
+class ModernHeartbeatRun(Run):
     """Heartbeats of a consumer, share or streams group; those with news are not merged.
 
     :ivar kind: kind of the group
@@ -282,12 +282,12 @@ class GroupCalls:
         """Add a call, or merge it into the run that it continues."""
         if isinstance(call, Run):
             runs = self._running.setdefault(call.member, {})
-            place = type(call), call.connection
-            run = runs.get(place)
+            key = type(call), call.connection
+            run = runs.get(key)
             if run is not None and _extends(run, call):
                 _extend(run, call)
                 return
-            runs[place] = call
+            runs[key] = call
         else:
             # any other call of a member ends its runs
             self._running.pop(call.member, None)
@@ -298,7 +298,7 @@ class GroupCalls:
         """Return when one of `members` last had a call without an error in an open run; 0 if there is none."""
         return max(
             (
-                run.last if isinstance(run, ModernBeat) else run.last_end or run.last
+                run.last if isinstance(run, ModernHeartbeatRun) else run.last_end or run.last
                 for member in members
                 for run in self._running.get(member, {}).values()
                 if not run.error and not (isinstance(run, Commit) and run.generation < 0)
@@ -318,7 +318,7 @@ class GroupCalls:
         if isinstance(call, Join):
             self.kinds.add(Kind.CLASSIC)
             self.protocol_type = call.protocol_type or self.protocol_type
-        elif isinstance(call, ModernBeat):
+        elif isinstance(call, ModernHeartbeatRun):
             self.kinds.add(call.kind)
 
 
@@ -327,14 +327,14 @@ def _extends(run: Run, call: Run) -> bool:
         return False
     if run.pending or call.pending or call.end is None or run.last_end is None:
         return False
-    if isinstance(call, ModernBeat):
-        if not isinstance(run, ModernBeat) or (run.epoch, run.status) != (call.epoch, call.status):
+    if isinstance(call, ModernHeartbeatRun):
+        if not isinstance(run, ModernHeartbeatRun) or (run.epoch, run.status) != (call.epoch, call.status):
             return False
         return not _has_news(call, run)
     return not (call.error and isinstance(call, Commit))
 
 
-def _has_news(beat: ModernBeat, run: ModernBeat) -> bool:
+def _has_news(beat: ModernHeartbeatRun, run: ModernHeartbeatRun) -> bool:
     """Return whether a heartbeat has news beyond its sender being alive, compared with `run`."""
     if beat.generation <= 0:
         return True
@@ -342,7 +342,7 @@ def _has_news(beat: ModernBeat, run: ModernBeat) -> bool:
     return any(each is not None and each != known for each, known in zip(news, before, strict=True))
 
 
-def _news(beat: ModernBeat) -> tuple[object, ...]:
+def _news(beat: ModernHeartbeatRun) -> tuple[object, ...]:
     copies = beat.tasks or Tasks(None, None, None)
     subscription = beat.topics, beat.pattern, beat.topology
     return beat.owned, beat.assigned, copies.standby, copies.warmup, *subscription

@@ -14,14 +14,14 @@ import msgspec
 
 from captures.analysis.client_identity import client_name
 from captures.analysis.commit_columns import StoredCommit
-from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
+from captures.analysis.fetch_sessions import FetchSessions, ObservedFetch
 from captures.analysis.position_columns import ExchangePositions
 from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
 from captures.filters.groups import GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import text
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 NEEDED = MEMBER_APIS | {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT}
@@ -68,7 +68,7 @@ class _Fetch(NamedTuple):
     shares: bool
     member: str
     group_of: Callable[[], str | None]
-    seen: FetchSeen
+    seen: ObservedFetch
     reached: list[tuple[TopicPartition, int, int]]
 
 
@@ -85,7 +85,7 @@ class CommittedOffset(NamedTuple):
     number: int
 
 
-class Before(NamedTuple):
+class PriorProgress(NamedTuple):
     """The progress of a client in a partition when another client, or the same one again, began to fetch it.
 
     :ivar reached: offset after the last fetched record
@@ -134,7 +134,7 @@ class FetchRun(msgspec.Struct, eq=False):
     first: int
     offset: int
     reached: int
-    before: tuple[Before, ...] = ()
+    before: tuple[PriorProgress, ...] = ()
     committed: dict[str, CommittedOffset] | None = {}
     behind: int = -1
     _end: int = -1
@@ -195,7 +195,7 @@ class _Runs:
         for group, by_owner in other.by_group.items():
             self.by_group.setdefault(group, {}).update(by_owner)
 
-    def before(self, group: str) -> tuple[Before, ...]:
+    def before(self, group: str) -> tuple[PriorProgress, ...]:
         """Return the progress of the latest consumers of the partition in `group`: the last run of each process.
 
         :param group: group of the member that begins to fetch; empty if unknown, so that it may be any
@@ -217,7 +217,7 @@ class _Runs:
         for runs in latest.values():
             since = max(run.end for run in runs) - RECENT
             found += [
-                Before(run.line.owner, run.reached, run.end, run.last)
+                PriorProgress(run.line.owner, run.reached, run.end, run.last)
                 for run in runs
                 if run.reached >= 0 and run.end >= since
             ]
@@ -281,7 +281,7 @@ class Consumption:
             )
         )
 
-    def _fetch_of(self, exchange: Exchange, seen: FetchSeen) -> _Fetch:
+    def _fetch_of(self, exchange: Exchange, seen: ObservedFetch) -> _Fetch:
         shares = exchange.api_key == ApiKey.SHARE_FETCH
         parts = () if shares else self._traffic.fetched(exchange)
         return _Fetch(

@@ -17,7 +17,7 @@ import msgspec
 from captures.analysis.attempts import Acceptances
 from captures.analysis.client_identity import client_name
 from captures.analysis.groups.connectors import ConfigChanges
-from captures.analysis.groups.model import CoordinatorSeen
+from captures.analysis.groups.model import ObservedCoordinator
 from captures.exchanges import Capture, Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
@@ -34,7 +34,7 @@ _OVERLAP = 1_000_000_000
 """ns for which the former coordinator may still answer calls after the first to the new one."""
 
 
-class _Stint(msgspec.Struct):
+class _AnsweringPeriod(msgspec.Struct):
     """A time in which an address answered.
 
     :ivar number: number of the first exchange
@@ -52,7 +52,7 @@ class Coordinators:
     """Collects the brokers that answered, by group."""
 
     def __init__(self) -> None:
-        self._stints: dict[str, list[_Stint]] = {}
+        self._stints: dict[str, list[_AnsweringPeriod]] = {}
 
     def answered(self, group: str, broker: str, time: int, number: int) -> None:
         """Record that a broker answered a member's call as coordinator.
@@ -71,7 +71,7 @@ class Coordinators:
                 current.begin, current.number = time, number
             current.end = max(current.end, time)
         elif len(stints) < MOST_STINTS:
-            stints.append(_Stint(broker, time, time, number))
+            stints.append(_AnsweringPeriod(broker, time, time, number))
 
     def extend(self, group: str, broker: str, time: int) -> None:
         """Record that a broker continued to answer up to `time` without a :data:`PAUSE`."""
@@ -89,14 +89,14 @@ class Coordinators:
         """Merge what `other` has collected about other groups."""
         self._stints |= other._stints
 
-    def of(self, group: str) -> list[CoordinatorSeen]:
+    def of(self, group: str) -> list[ObservedCoordinator]:
         """Return the coordinators in the order of time, by the addresses of the connections: one for each change."""
-        out: list[CoordinatorSeen] = []
-        former: _Stint | None = None
+        out: list[ObservedCoordinator] = []
+        former: _AnsweringPeriod | None = None
         for stint in sorted(self._stints.get(group, ()), key=lambda each: (each.begin, each.number)):
             if former is None or former.end <= stint.begin + _OVERLAP:
                 if former is None or former.broker != stint.broker:
-                    out.append(CoordinatorSeen(stint.begin, stint.broker, stint.number))
+                    out.append(ObservedCoordinator(stint.begin, stint.broker, stint.number))
                 former = stint
             elif stint.end > former.end:
                 # another address of the same broker, or the former one, still asked by members unaware of the move
@@ -109,7 +109,7 @@ OF_TOPICS = _CHANGING | {ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS}
 """APIs that show how many partitions topics have."""
 
 
-class CountSeen(NamedTuple):
+class PartitionCountChange(NamedTuple):
     """A partition count of a topic in a response to a client, different from the last one that the client received.
 
     :ivar time: time of the response
@@ -147,7 +147,7 @@ class PartitionCounts:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._latest: dict[tuple[str, str], int] = {}
-        self._changes: dict[str, list[CountSeen]] = {}
+        self._changes: dict[str, list[PartitionCountChange]] = {}
 
     def add(self, exchange: Exchange) -> None:
         """Add an exchange of one of :data:`OF_TOPICS`."""
@@ -160,7 +160,7 @@ class PartitionCounts:
             before = self._latest.get((topic, client))
             if topic and count != before:
                 self._latest[topic, client] = count
-                seen = CountSeen(time, count, exchange.number, client, before, asked)
+                seen = PartitionCountChange(time, count, exchange.number, client, before, asked)
                 self._changes.setdefault(topic, []).append(seen)
 
     def merge(self, other: PartitionCounts) -> None:
@@ -172,11 +172,11 @@ class PartitionCounts:
         """Return the names of the topics, sorted."""
         return sorted(self._changes)
 
-    def changes(self, topic: str) -> list[CountSeen]:
+    def changes(self, topic: str) -> list[PartitionCountChange]:
         """Return the counts of a topic that clients received, in the order of time."""
         return sorted(self._changes.get(topic, ()))
 
-    def lack(self, topic: str, seen: CountSeen) -> int | None:
+    def lack(self, topic: str, seen: PartitionCountChange) -> int | None:
         """Return for how many ns Metadata lacked a topic that a client saw disappear or reappear.
 
         A broker that has just started does not know all topics yet. None if the topic came back with another count, or
@@ -249,7 +249,7 @@ class GroupContext:
     now: int
     names: Names
     partitions: PartitionCounts
-    coordinators: list[CoordinatorSeen] = field(default_factory=list)
+    coordinators: list[ObservedCoordinator] = field(default_factory=list)
     capture: Capture | None = None
     acceptances: Acceptances | None = None
     configs: ConfigChanges = field(default_factory=ConfigChanges)

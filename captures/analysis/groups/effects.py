@@ -14,13 +14,13 @@ from itertools import accumulate, islice
 import msgspec
 
 from captures.analysis.groups.calls import Call, Commit, GroupCalls
-from captures.analysis.groups.consumption import Before, FetchRun, Owner
+from captures.analysis.groups.consumption import FetchRun, Owner, PriorProgress
 from captures.analysis.groups.model import (
     LEAST_STOP,
-    Again,
     CommitFailure,
     GroupTimeline,
     Rebalance,
+    RepeatedFetch,
     Stop,
     TopicPartition,
 )
@@ -284,10 +284,10 @@ def _fill_again(tp: TopicPartition, runs: list[FetchRun], contexts: RebalanceCon
         owners = context.owners.get(tp) or fetchers
         since = islice(runs, bisect_left(begins, context.begin), None)
         if run is next((each for each in since if each.line.owner in owners), None):
-            context.rebalance.refetched.append(Again(tp, run.offset, before.reached, run.first))
+            context.rebalance.refetched.append(RepeatedFetch(tp, run.offset, before.reached, run.first))
 
 
-def _reached_before(run: FetchRun, owners: set[Owner]) -> Before | None:
+def _reached_before(run: FetchRun, owners: set[Owner]) -> PriorProgress | None:
     """Return the greatest progress at the start of a run, of the group's previous consumers of the partition."""
     candidates = (before for before in run.before if before.owner in owners)
     return max(candidates, key=lambda before: before.reached, default=None)

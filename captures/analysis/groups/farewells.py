@@ -39,7 +39,7 @@ class Farewell(NamedTuple):
     client: str
 
 
-class CoordinatorSighting(NamedTuple):
+class NamedCoordinator(NamedTuple):
     """A broker that FindCoordinator named as a group's coordinator.
 
     :ivar time: time of the response
@@ -96,7 +96,7 @@ class NamedCoordinators:
     """Collects the coordinators that FindCoordinator named, by group; only changes are kept."""
 
     def __init__(self) -> None:
-        self._named: dict[str, list[CoordinatorSighting]] = {}
+        self._named: dict[str, list[NamedCoordinator]] = {}
         self._endpoints: dict[str, set[str]] = {}
         """Host of an address that was named -> hosts by which members were answered then."""
 
@@ -117,7 +117,7 @@ class NamedCoordinators:
             address = Address(host, port)
             index = bisect_right(known, exchange.end, key=_TIME)
             if not index or known[index - 1].address != address:
-                known.insert(index, CoordinatorSighting(exchange.end, address, exchange.number))
+                known.insert(index, NamedCoordinator(exchange.end, address, exchange.number))
 
     def answered(self, group: str, call: Call) -> None:
         """Record that a broker answered a member as its coordinator: the address named last is one of this broker."""
@@ -134,7 +134,7 @@ class NamedCoordinators:
         for host, endpoints in other._endpoints.items():
             self._endpoints.setdefault(host, set()).update(endpoints)
 
-    def within(self, group: str, begin: int, end: int) -> CoordinatorSighting | None:
+    def within(self, group: str, begin: int, end: int) -> NamedCoordinator | None:
         """Return the latest coordinator named from `begin` to `end`, both included; None if there is none."""
         known = self._named.get(group, [])
         index = bisect_right(known, end, key=_TIME)

@@ -48,7 +48,7 @@ from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture, Exchange
 from captures.faults import RAISED
 from captures.meaning import Names, words
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import COORDINATOR_AWAY, ErrorCode
 

@@ -14,7 +14,7 @@ import msgspec
 
 from captures.analysis.groups.model import GroupTimeline, Move, Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 
 _LENGTH = 40
 _NOBODY, _UNKNOWN = "nobody", "?"
@@ -93,7 +93,9 @@ def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str
         first.append(f"connector{'s' * (len(connectors) > 1)} {_some(connectors, shown)}")
     if tasks:
         first.append(f"task{'s' * (len(tasks) > 1)} {task_names(tasks)}")
-    return _some([*first, *(places.one(topic, numbers) for topic, numbers in by_topic.items())], shown, ", ")
+    return _some(
+        [*first, *(topic_partitions.one(topic, numbers) for topic, numbers in by_topic.items())], shown, ", "
+    )
 
 
 def task_names(found: Iterable[TopicPartition]) -> str:

@@ -27,7 +27,7 @@ from captures.analysis.groups.vocabulary import (
 from captures.json_objects import NotNegative, OrNull, Time
 from captures.meaning.assignments import STREAMS_ASSIGNOR
 from captures.meaning.assignments import Tasks as Tasks
-from captures.meaning.places import TopicPartition as TopicPartition
+from captures.meaning.topic_partitions import TopicPartition as TopicPartition
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ class Stop(msgspec.Struct, frozen=True):
         return [number for number in (self.before, self.after) if number is not None]
 
 
-class Again(msgspec.Struct, frozen=True):
+class RepeatedFetch(msgspec.Struct, frozen=True):
     """Records that were fetched before a rebalance and are fetched again after it: probable duplicates.
 
     :ivar begin: first offset that is fetched again
@@ -200,7 +200,7 @@ class AwaitedMember(msgspec.Struct, frozen=True):
     deadline: Time | None = None
 
 
-class HeldUp(NamedTuple):
+class SlowestRevocation(NamedTuple):
     """The member of a newer kind of group that took longest to revoke partitions assigned to others.
 
     :ivar member: member ID
@@ -217,7 +217,7 @@ class HeldUp(NamedTuple):
     released: bool = True
 
 
-class Because(NamedTuple):
+class IncidentReference(NamedTuple):
     """The incident that caused a rebalance (:mod:`captures.analysis.incidents`).
 
     :ivar id: incident ID, such as ``broker_outage-1``
@@ -308,12 +308,12 @@ class Rebalance(msgspec.Struct, kw_only=True):
     delay: int | None = None
     unassigned: list[TopicPartition] = []
     of_workers: bool = False
-    refetched: list[Again] = []
+    refetched: list[RepeatedFetch] = []
     commit_failures: list[CommitFailure] = []
     evidence: list[int] = []
-    held_up: HeldUp | None = None
+    held_up: SlowestRevocation | None = None
     storm: OrNull[int] = 0
-    because_of: Because | None = None
+    because_of: IncidentReference | None = None
     cluster: str | UnsetType = UNSET
 
     @property
@@ -479,7 +479,7 @@ class GroupMember(MemberFacts):
         return self.last if self.left is None else self.left
 
 
-class CoordinatorSeen(msgspec.Struct, frozen=True):
+class ObservedCoordinator(msgspec.Struct, frozen=True):
     """A broker that answered as the group's coordinator, from ``time`` on.
 
     :ivar broker: ``host:port``
@@ -542,7 +542,7 @@ class GroupTimeline:
     generation: int = -1
     members: list[GroupMember] = field(default_factory=list)
     rebalances: list[Rebalance] = field(default_factory=list)
-    coordinators: list[CoordinatorSeen] = field(default_factory=list)
+    coordinators: list[ObservedCoordinator] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     refused: list[RefusedClient] = field(default_factory=list)
     pauses: list[Stop] = field(default_factory=list)

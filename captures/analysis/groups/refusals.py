@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.calls import GroupCalls, Join, ModernBeat, Run
+from captures.analysis.groups.calls import GroupCalls, Join, ModernHeartbeatRun, Run
 from captures.analysis.groups.model import RefusedClient
 from dissectors.error_codes import ErrorCode, error_name
 
@@ -27,7 +27,7 @@ def refused_clients(calls: GroupCalls) -> list[RefusedClient]:
         instance = call.instance or instances.get(call.member)
         if instance and call.member:
             instances[call.member] = instance
-        if not call.error and instance and isinstance(call, Join | ModernBeat):
+        if not call.error and instance and isinstance(call, Join | ModernHeartbeatRun):
             holders[instance] = call.client, call.member
         if call.error not in REFUSALS:
             continue

@@ -408,7 +408,7 @@ def _of_samples(
 class _Timeout(msgspec.Struct, frozen=True):
     """A session that ended.
 
-    :ivar place: index of the cause in the rebalance
+    :ivar index: index of the cause in the rebalance
     :ivar member: None if the timeline does not have it
     :ivar label: the member's label
     :ivar namesakes: members of the group that may be the same process
@@ -416,7 +416,7 @@ class _Timeout(msgspec.Struct, frozen=True):
 
     timeline: GroupTimeline
     rebalance: Rebalance
-    place: int
+    index: int
     cause: Cause
     member: GroupMember | None
     label: str
@@ -465,7 +465,7 @@ def _set_sentence(timeout: _Timeout, end: SessionEnd) -> None:
     cause, rebalance = timeout.cause, timeout.rebalance
     session = timeout.member.session_timeout if timeout.member is not None else None
     if end.cause is TimeoutCause.ELSEWHERE:
-        rebalance.causes[timeout.place] = replace(
+        rebalance.causes[timeout.index] = replace(
             cause,
             trigger=Trigger.UNKNOWN,
             certainty=Certainty.POSSIBLE,
@@ -479,7 +479,7 @@ def _set_sentence(timeout: _Timeout, end: SessionEnd) -> None:
     full = timeout_in_words(timeout.label, timeout.silence, session, end, away, timeout.quiet)
     # further facts follow in the sentence, and stay
     sentence = cause.sentence.replace(bare, full, 1)
-    rebalance.causes[timeout.place] = replace(cause, session_end=end, sentence=sentence)
+    rebalance.causes[timeout.index] = replace(cause, session_end=end, sentence=sentence)
 
 
 _NOT_SEEN = ("it left", "its session ended", "it did not join in time", "it came back to this coordinator")

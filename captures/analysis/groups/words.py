@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from captures.analysis.groups import labels
 from captures.analysis.groups.labels import Labels, partitions
-from captures.analysis.groups.model import Again, Cause, GroupTimeline, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.model import (
+    Cause,
+    GroupTimeline,
+    Rebalance,
+    RepeatedFetch,
+    Stop,
+    TopicPartition,
+)
 from captures.analysis.groups.vocabulary import Certainty, Kind, SessionEnd, TimeoutCause, Trait, Trigger
 from captures.meaning import words
 from captures.time_format import span
@@ -75,7 +82,7 @@ def _failures_in_words(rebalance: Rebalance) -> str:
     return f"{words.counted(len(rebalance.commit_failures), 'commit')} failed ({', '.join(names)})"
 
 
-def _places(found: Sequence[Stop] | Sequence[Again]) -> str:
+def _places(found: Sequence[Stop] | Sequence[RepeatedFetch]) -> str:
     return labels.partitions(each.tp for each in found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from captures.analysis.groups.model import Because, GroupTimeline, Rebalance
+from captures.analysis.groups.model import GroupTimeline, IncidentReference, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.model import Incident
 from dissectors.units import SECOND
@@ -15,7 +15,7 @@ FOLLOWS = 5 * SECOND
 
 def attribute(incident: Incident, rebalance: Rebalance) -> None:
     """Make a rebalance a consequence of an incident."""
-    rebalance.because_of = Because(incident.id, incident.sentence)
+    rebalance.because_of = IncidentReference(incident.id, incident.sentence)
     incident.rebalances.append(rebalance)
 
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.context import PartitionCounts
 from captures.analysis.groups.labels import Labels, partitions, step
-from captures.analysis.groups.model import Because, GroupTimeline, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.model import GroupTimeline, IncidentReference, Rebalance, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.broker_outages import broker_outages
 from captures.analysis.incidents.broker_pauses import broker_pauses
@@ -90,7 +90,7 @@ def in_order(found: Iterable[Incident]) -> list[Incident]:
         counted[incident.kind] += 1
         incident.id = f"{incident.kind}-{counted[incident.kind]}"
         for rebalance in incident.rebalances:
-            rebalance.because_of = Because(incident.id, incident.sentence)
+            rebalance.because_of = IncidentReference(incident.id, incident.sentence)
     return ordered
 
 

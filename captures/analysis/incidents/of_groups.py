@@ -8,7 +8,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from captures.analysis.groups.calls import GroupCalls
-from captures.analysis.groups.model import Cause, CoordinatorSeen, GroupMember, GroupTimeline
+from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline, ObservedCoordinator
 from captures.analysis.groups.namesakes import Namesakes
 from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
 from captures.analysis.incidents.absences import Absence, absences
@@ -350,7 +350,7 @@ def _least_sure(away: Sequence[Absence]) -> Certainty:
 
 # ---------------------------------------------------------------- coordinators
 def _root(
-    before: CoordinatorSeen, after: CoordinatorSeen, down: Mapping[str, Periods[Incident]]
+    before: ObservedCoordinator, after: ObservedCoordinator, down: Mapping[str, Periods[Incident]]
 ) -> Incident | None:
     """Return the outage that caused a move: of the former coordinator, or of the new one, which is back."""
     for broker, soon in ((before.broker, FOLLOWS), (after.broker, _LEADS_AGAIN)):

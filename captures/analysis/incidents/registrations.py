@@ -39,7 +39,7 @@ _PROMPT = SECOND
 """Longest time in ns in which a controller answers a heartbeat, if it is not itself slow."""
 
 
-class _Life(msgspec.Struct):
+class _BrokerEpoch(msgspec.Struct):
     """An epoch of a broker: the first and last time of messages with it.
 
     :ivar number: exchange that shows it first
@@ -51,7 +51,7 @@ class _Life(msgspec.Struct):
     number: int
     incarnation: str = ""
 
-    def extend(self, other: _Life) -> None:
+    def extend(self, other: _BrokerEpoch) -> None:
         if other.begin < self.begin:
             self.begin, self.number = other.begin, other.number
         self.end, self.incarnation = max(self.end, other.end), self.incarnation or other.incarnation
@@ -73,7 +73,7 @@ class Registrations:
     """Collects messages of brokers to their controller: exchanges of one connection in order, each once."""
 
     def __init__(self) -> None:
-        self._lives: dict[tuple[int, int], _Life] = {}
+        self._lives: dict[tuple[int, int], _BrokerEpoch] = {}
         """Node and epoch -> life."""
         self._shutdowns: dict[tuple[int, int], tuple[int, int]] = {}
         """Node and epoch -> time and number of its first request to shut down."""
@@ -91,7 +91,7 @@ class Registrations:
         if node < 0 or epoch < 0 or not response or response.get("error_code"):
             return
         if key != ApiKey.CONTROLLED_SHUTDOWN:
-            life = _Life(exchange.time, exchange.time, shown, text(request, "incarnation_id"))
+            life = _BrokerEpoch(exchange.time, exchange.time, shown, text(request, "incarnation_id"))
             known = self._lives.get((node, epoch))
             if known is not None:
                 known.extend(life)
@@ -107,9 +107,9 @@ class Registrations:
             beat = _Beat(exchange.time, exchange.end, epoch, known_to_it)
             self._beat((node, exchange.connection), beat, shown)
 
-    def _beat(self, place: tuple[int, int], beat: _Beat, shown: int) -> None:
-        last = self._latest.get(place)
-        self._latest[place] = beat
+    def _beat(self, broker: tuple[int, int], beat: _Beat, shown: int) -> None:
+        last = self._latest.get(broker)
+        self._latest[broker] = beat
         if last is None or last.epoch != beat.epoch or last.end - last.time > _PROMPT:
             return
         # one that spoke to another controller meanwhile knows newer metadata
@@ -118,14 +118,14 @@ class Registrations:
             and beat.metadata - last.metadata <= _BEHIND
             and len(self._silences) < _MOST
         ):
-            self._silences.append((last.time, beat.time, place[0], shown))
+            self._silences.append((last.time, beat.time, broker[0], shown))
 
     def merge(self, other: Registrations) -> None:
         """Add the observations of other connections."""
-        for place, life in other._lives.items():
-            self._lives.setdefault(place, life).extend(life)
-        for place, first in other._shutdowns.items():
-            self._shutdowns[place] = min(first, self._shutdowns.get(place, first))
+        for broker, life in other._lives.items():
+            self._lives.setdefault(broker, life).extend(life)
+        for broker, first in other._shutdowns.items():
+            self._shutdowns[broker] = min(first, self._shutdowns.get(broker, first))
         self._silences += other._silences
 
     def restarts(
@@ -140,7 +140,7 @@ class Registrations:
         for outage in outages:
             for node in frozenset().union(*(nodes.get(broker, ()) for broker in outage.brokers)):
                 of_nodes.setdefault(node, []).append(outage)
-        lives: dict[int, list[_Life]] = {}
+        lives: dict[int, list[_BrokerEpoch]] = {}
         for (node, _), life in sorted(self._lives.items(), key=lambda each: each[1].begin):
             lives.setdefault(node, []).append(life)
         outage_of = partial(broker_incident, IncidentKind.BROKER_OUTAGE, capture)
@@ -194,7 +194,7 @@ class Registrations:
                 )
 
 
-def _ended_by(outage: Incident, life: _Life) -> bool:
+def _ended_by(outage: Incident, life: _BrokerEpoch) -> bool:
     return outage.begin <= life.begin and (outage.end is None or life.begin <= outage.end + _SOON)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from captures.analysis.groups.context import CountSeen, PartitionCounts
+from captures.analysis.groups.context import PartitionCountChange, PartitionCounts
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.analysis.incidents.effects import FOLLOWS, attribute
@@ -34,7 +34,7 @@ def topic_changes(counts: PartitionCounts, timelines: Iterable[GroupTimeline]) -
     return found
 
 
-def _changes(topic: str, seen: Iterable[CountSeen]) -> list[tuple[Incident, list[int]]]:
+def _changes(topic: str, seen: Iterable[PartitionCountChange]) -> list[tuple[Incident, list[int]]]:
     """Return the changes of one topic, each with the numbers of all exchanges that show it."""
     found: list[tuple[Incident, list[int]]] = []
     users: set[str] = set()

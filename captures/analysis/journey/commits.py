@@ -15,7 +15,7 @@ from captures.analysis.record_traffic import commits_of
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, rows, text
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors.api_keys import ApiKey
 
 _ACKNOWLEDGED = {1: Settlement.ACCEPTED, 2: Settlement.RELEASED, 3: Settlement.REJECTED}

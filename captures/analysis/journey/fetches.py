@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
-from captures.analysis.journey.found_records import Finds, offsets_of
+from captures.analysis.fetch_sessions import FetchSessions, ObservedFetch
+from captures.analysis.journey.found_records import MatchCollector, offsets_of
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Reader
 from captures.analysis.journey.record_query import RecordQuery
 from captures.exchanges import Exchange
@@ -14,7 +14,7 @@ from captures.filters.groups import GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -28,7 +28,7 @@ class Deliveries:
     :param names: returns names of topic IDs
     """
 
-    def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:
+    def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: MatchCollector) -> None:
         self._query = sought
         self._names = names
         self._ledger = ledger
@@ -81,7 +81,7 @@ class Deliveries:
         return self._inference.member_of(reader.group, client_id, reader.host, tp) if reader.group else ""
 
     # ------------------------------------------------------------ readers
-    def _reader(self, exchange: Exchange, seen: FetchSeen) -> int:
+    def _reader(self, exchange: Exchange, seen: ObservedFetch) -> int:
         request = exchange.request_body
         committed = number(request, "isolation_level", 0) == _READ_COMMITTED
         member = text(request, "member_id") if exchange.api_key == ApiKey.SHARE_FETCH else ""
@@ -116,7 +116,7 @@ class Deliveries:
     def _deliver(
         self,
         exchange: Exchange,
-        seen: FetchSeen,
+        seen: ObservedFetch,
         tp: TopicPartition,
         row: Body,
         batches: list[Batch],
@@ -162,7 +162,7 @@ def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
     log.stable.extend(number(row, "last_stable_offset"), answered, at)
 
 
-def _note_marker(log: PartitionLog, batch: Batch, finds: Finds, answered: int, at: int) -> None:
+def _note_marker(log: PartitionLog, batch: Batch, finds: MatchCollector, answered: int, at: int) -> None:
     for record in finds.records(batch):
         try:
             marker = control_record(record.key, record.value)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from captures.analysis.journey.record_query import RecordQuery
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.budget import LimitReached, message_budget
 from dissectors.records import Batch, Record
 
@@ -26,11 +26,11 @@ class FoundRecord:
     send: int
     offset: int
     record: Record
-    batch: BatchSeen
+    batch: BatchPosition
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSeen:
+class BatchPosition:
     """The position of a record in its batch, and the batch header; -1 for unknown numbers.
 
     :ivar index: index among the sent records, or in the batch, from 0
@@ -49,7 +49,7 @@ class BatchSeen:
     transactional: bool
 
     @classmethod
-    def of(cls, batch: Batch, index: int) -> BatchSeen:
+    def of(cls, batch: Batch, index: int) -> BatchPosition:
         """Return it for a batch and a record's index."""
         return cls(
             index=index,
@@ -64,7 +64,7 @@ class BatchSeen:
         )
 
 
-class Finds:
+class MatchCollector:
     """Collects matching records.
 
     :ivar more: number of matches beyond :data:`MOST_FOUND`
@@ -108,7 +108,7 @@ class Finds:
                 for at, record in enumerate(self.records(batch)):
                     offset = base + index + at if base >= 0 else -1
                     if offset == sought.offset if sought.offset is not None else sought.fits(record):
-                        self._add(FoundRecord(tp, send, offset, record, BatchSeen.of(batch, index + at)))
+                        self._add(FoundRecord(tp, send, offset, record, BatchPosition.of(batch, index + at)))
             index += count
 
     def _wanted(self, batch: Batch, index: int, base: int, count: int) -> bool:
@@ -131,7 +131,7 @@ class Finds:
             return
         for at, record in enumerate(self.records(batch)):
             if record.offset == sought.offset if sought.offset is not None else sought.fits(record):
-                self._add(FoundRecord(tp, -1, record.offset, record, BatchSeen.of(batch, at)))
+                self._add(FoundRecord(tp, -1, record.offset, record, BatchPosition.of(batch, at)))
 
     def move(self, tp: TopicPartition, to: TopicPartition, shift: int) -> None:
         """Rename the partition of found records.

@@ -13,7 +13,7 @@ import numpy as np
 from captures.analysis.client_identity import client_name
 from captures.analysis.journey.commits import CommitTracker
 from captures.analysis.journey.fetches import Deliveries
-from captures.analysis.journey.found_records import Finds
+from captures.analysis.journey.found_records import MatchCollector
 from captures.analysis.journey.ledger import Ledger, PartitionLog, Sender
 from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.journey.model import Journey
@@ -28,7 +28,7 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, ExchangeTable
 from captures.exchanges.projected_reader import ProjectedExchanges, ProjectedReader
 from captures.meaning import Names
 from captures.meaning.exchange import Body
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 
 MOST_ROWS = 4096
@@ -171,7 +171,7 @@ class Journeys:
         self._names = names
         self._table = table
         self._ledger = Ledger()
-        self._finds = Finds(sought)
+        self._finds = MatchCollector(sought)
         self._producing = ProduceTracker(sought, names, self._ledger, self._finds)
         self._deliveries = Deliveries(sought, names, self._ledger, self._finds)
         self._committing = CommitTracker(sought, names, self._ledger)
@@ -300,7 +300,7 @@ class Journeys:
                     logs[named] = log
                 else:
                     into.include(log)
-        return {tp: log for tp, log in logs.items() if self._query.place(*tp)}
+        return {tp: log for tp, log in logs.items() if self._query.has_partition(*tp)}
 
 
 def _sender(capture: Capture, connection: int, client: int) -> Sender:

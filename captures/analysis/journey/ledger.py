@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from captures.analysis.journey.covers import Ranges
 from captures.analysis.journey.logs import Layout, Log
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 
 SENDS = Layout(
     base="i8",
@@ -56,7 +56,7 @@ COMMITS = Layout(first="i8", last="i8", sent="i8", time="i8", number="i8", membe
 :class:`~captures.analysis.journey.model.Settlement`."""
 
 
-class Ends(Log):
+class ReadableOffsets(Log):
     """Times at which Fetch responses first allowed reading up to an offset."""
 
     __slots__ = ("_highest", "_time")
@@ -87,8 +87,8 @@ class PartitionLog:
     deliveries: Log = field(default_factory=lambda: Log(DELIVERIES))
     batches: Log = field(default_factory=lambda: Log(BATCHES))
     markers: Log = field(default_factory=lambda: Log(MARKERS))
-    readable: Ends = field(default_factory=Ends)
-    stable: Ends = field(default_factory=Ends)
+    readable: ReadableOffsets = field(default_factory=ReadableOffsets)
+    stable: ReadableOffsets = field(default_factory=ReadableOffsets)
     commits: dict[str, Log] = field(default_factory=dict)
     seen: Ranges = field(default_factory=Ranges)
     looked: Ranges = field(default_factory=Ranges)

@@ -13,7 +13,7 @@ from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.ledger import Ledger, PartitionLog
 from captures.analysis.journey.logs import Rows
 from captures.analysis.journey.transactions import Transactions
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 
 
 class Ending(NamedTuple):

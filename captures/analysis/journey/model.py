@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.journey.found_records import BatchPosition
 from captures.json_objects import OrNull, Time, Word
 from dissectors.error_codes import ErrorCode, error_name
 from dissectors.records import Record
@@ -244,7 +244,7 @@ class Journey:
     partition: int
     offset: int | None
     record: Record | None
-    batch: BatchSeen | None
+    batch: BatchPosition | None
     base: int | None
     attempts: list[Attempt]
     copies: list[int]

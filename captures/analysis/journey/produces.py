@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from captures.analysis.journey.found_records import Finds
+from captures.analysis.journey.found_records import MatchCollector
 from captures.analysis.journey.ledger import Ledger
 from captures.analysis.journey.record_query import RecordQuery
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, text
 from captures.meaning.payload import headers
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 
 
 class SentProduce(NamedTuple):
@@ -33,7 +33,7 @@ class ProduceTracker:
     :param names: returns names of topic IDs
     """
 
-    def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: Finds) -> None:
+    def __init__(self, sought: RecordQuery, names: Names, ledger: Ledger, finds: MatchCollector) -> None:
         self._query = sought
         self._names = names
         self._ledger = ledger

@@ -37,7 +37,7 @@ class RecordQuery:
         """Whether records are matched by content, so that batches have to be decoded."""
         return self.key is not None or self.contains is not None
 
-    def place(self, topic: str, partition: int) -> bool:
+    def has_partition(self, topic: str, partition: int) -> bool:
         """Return whether records of a partition may match."""
         return self.topic in (None, topic) and self.partition in (None, partition)
 

@@ -25,7 +25,7 @@ from captures.analysis.journey.model import (
 from captures.analysis.journey.record_query import RecordQuery
 from captures.analysis.journey.transactions import Transactions
 from captures.analysis.journey.waits import consumers, deliveries_of
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 
 _TRANSACTIONAL = 0x10
 _NEVER = 1 << 63

@@ -19,7 +19,7 @@ from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
 from captures.arrays import Int64s, distinct_values
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 
 Consumer = tuple[str, str]
 """Group, and the client ID if no group is known."""

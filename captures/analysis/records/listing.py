@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.journey.found_records import BatchPosition
 from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.records.model import CapturedRecord, Origin, RecordSelection
 from captures.exchanges import Exchange
@@ -14,7 +14,7 @@ from captures.filters import Filter
 from captures.filters.records import RecordFilter
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, replica_of, rows
-from captures.meaning.places import TopicPartition, index, rows_by_partition, topic
+from captures.meaning.topic_partitions import TopicPartition, index, rows_by_partition, topic
 from captures.tables.batch_rows import DecompressedBatch, read_batches
 from captures.tables.partition_rows import (
     ERROR_CODE,
@@ -132,7 +132,7 @@ class RecordListing(Listing):
         carrier: _Carrier | None = None
         for sent in content.sent:
             tp = TopicPartition(str(sent.row[TOPIC]), int(sent.row[PARTITION]))
-            if self._selection.place(tp):
+            if self._selection.has_partition(tp):
                 carrier = carrier or _Carrier.of(exchange, key, self._names)
                 yield from self._of_field(carrier, tp, sent, budget)
 
@@ -193,7 +193,7 @@ class RecordListing(Listing):
                 offset=offset,
                 record=record._replace(value=None) if masked else record,
                 timestamp_type=batch.timestamp_type,
-                batch=BatchSeen.of(batch, before + at),
+                batch=BatchPosition.of(batch, before + at),
                 number=exchange.number,
                 time=exchange.time,
                 origin=carrier.origin,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.journey.found_records import BatchPosition
 from captures.analysis.records.listing import Listing
 from captures.analysis.records.model import LoggedRecord, Origin, RecordSelection
 from captures.faults import Faults
@@ -66,7 +66,7 @@ class LogListing(Listing):
                 offset=record.offset,
                 record=record._replace(value=None) if masked else record,
                 timestamp_type=batch.timestamp_type,
-                batch=BatchSeen.of(batch, at),
+                batch=BatchPosition.of(batch, at),
                 origin=Origin.LOG,
                 control=control,
                 committed=survey.committed_at(batch.producer_id, record.offset) if in_transaction else None,

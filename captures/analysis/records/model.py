@@ -7,10 +7,10 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from captures.analysis.journey.found_records import BatchSeen
+from captures.analysis.journey.found_records import BatchPosition
 from captures.analysis.journey.record_query import RecordQuery
 from captures.json_objects import OrNull, Time
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.records import Record
 
 
@@ -42,7 +42,7 @@ class _ListedRecord:
     offset: int | None
     record: Record
     timestamp_type: str | None
-    batch: BatchSeen
+    batch: BatchPosition
     origin: Origin
     control: str | None
     committed: bool | None
@@ -127,7 +127,7 @@ class RecordSelection:
         """Whether offsets are bounded, so that they have to be known."""
         return self.offsets != (None, None)
 
-    def place(self, tp: TopicPartition) -> bool:
+    def has_partition(self, tp: TopicPartition) -> bool:
         """Return whether records of a partition may match."""
         if self.partitions and tp.partition not in self.partitions:
             return False

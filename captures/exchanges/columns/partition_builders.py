@@ -17,7 +17,7 @@ from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind
 from captures.meaning.exchange import Body, Names, items, number, rows, text
 from captures.meaning.flows import CARRIERS, asked_for, carried, named
 from captures.meaning.payload import headers, payload
-from captures.meaning.places import index as partition_of
+from captures.meaning.topic_partitions import index as partition_of
 from dissectors.api_keys import ApiKey
 from dissectors.codec import CODEC_LABELS
 from dissectors.records import Batch

@@ -220,7 +220,7 @@ class _Picture:
         return marker.draw(top, title, f"{rebalance.trigger} {who(rebalance, self._labels)}".rstrip())
 
     # ------------------------------------------------------------ lanes
-    def _chosen(self, there: list[Lane], row: AxisRow) -> list[Lane]:
+    def _chosen(self, there: list[PictureRow], row: AxisRow) -> list[PictureRow]:
         """Return the lanes to draw: all, or at most MOST_LANES of them, those with marks first."""
         if len(there) <= MOST_LANES:
             return there
@@ -235,7 +235,7 @@ class _Picture:
         if count:
             yield tag("text", f"+ {words.counted(count, 'more member')}", x=_LEFT + 4, y=middle + 3.5)
 
-    def _lane(self, lane: Lane, row: AxisRow, top: float) -> Iterator[Markup]:
+    def _lane(self, lane: PictureRow, row: AxisRow, top: float) -> Iterator[Markup]:
         middle = top + _LANE / 2
         full = on_lines(_described(member) for member in lane.members[:10])
         label = words.clipped(lane.label, _LABEL)
@@ -290,7 +290,7 @@ class _Picture:
                 yield tag("text", words.clipped(text, room), x=_LEFT + left + 7, y=middle + 3.5, class_="has")
                 return
 
-    def _marks(self, lane: Lane, row: AxisRow, middle: float) -> Iterator[Markup]:
+    def _marks(self, lane: PictureRow, row: AxisRow, middle: float) -> Iterator[Markup]:
         """Yield the events of a lane: triggers and failed commits."""
         for time, mark, title in self._marked.get(id(lane), ()):
             if row.holds(time):
@@ -371,7 +371,7 @@ def _described(member: GroupMember) -> str:
 
 
 # ---------------------------------------------------------------- lanes
-class Lane(msgspec.Struct):
+class PictureRow(msgspec.Struct):
     """One line of the picture.
 
     :ivar members: members that follow each other in time
@@ -399,15 +399,15 @@ class Lane(msgspec.Struct):
         ]
 
 
-def lanes(timeline: GroupTimeline, labels: Labels) -> list[Lane]:
+def lanes(timeline: GroupTimeline, labels: Labels) -> list[PictureRow]:
     """Return the lanes of a group, in the order of their first members."""
-    found: list[Lane] = []
-    by_name: dict[str, list[Lane]] = {}
+    found: list[PictureRow] = []
+    by_name: dict[str, list[PictureRow]] = {}
     for member in sorted(timeline.members, key=lambda each: each.first):
         same_name = by_name.setdefault(member.name, [])
         free = next((lane for lane in same_name if lane.end <= member.first), None)
         if free is None:
-            free = Lane("", [])
+            free = PictureRow("", [])
             same_name.append(free)
             found.append(free)
         free.members.append(member)

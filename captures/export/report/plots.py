@@ -66,7 +66,7 @@ class Bar(msgspec.Struct, frozen=True):
     title: str
 
 
-class Lane(msgspec.Struct, frozen=True):
+class BarRow(msgspec.Struct, frozen=True):
     """A labelled lane of bars."""
 
     label: str
@@ -186,7 +186,7 @@ def shade_from(at: int, most: int) -> int:
     return count
 
 
-def lanes(axis: TimeAxis, found: Sequence[Lane], *, about: str) -> Markup:
+def lanes(axis: TimeAxis, found: Sequence[BarRow], *, about: str) -> Markup:
     """Return labelled lanes with their bars."""
     height = _LANE * len(found)
     shapes: list[Markup] = []

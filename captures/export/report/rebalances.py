@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from captures.export.markup import PARTS, Markup, on_lines
 from captures.export.report import statements
 from captures.export.report.database import Row
-from captures.export.report.plots import LABEL, Bar, Lane, lanes
+from captures.export.report.plots import LABEL, Bar, BarRow, lanes
 from captures.export.report.section import (
     Column,
     Context,
@@ -54,7 +54,7 @@ def _timeline(context: Context, groups: Sequence[Row]) -> Markup:
         bar = _bar(context, row)
         used |= set(bar.colour.split())
         bars[row["group_id"]].append(bar)
-    found = [Lane(words.clipped(words.line(group), LABEL), own) for group, own in bars.items()]
+    found = [BarRow(words.clipped(words.line(group), LABEL), own) for group, own in bars.items()]
     keys = [(colour, name) for colour, name, _ in _KINDS if colour in used]
     keys += [(_UNKNOWN, "not known")] if _UNKNOWN in used else []
     keys += [("running", "had not ended")] if "running" in used else []

@@ -65,7 +65,7 @@ def error_body(
 
     :raises NoPlaceError: if the request names nothing that can carry an error
     """
-    filler = _Filler(code, message)
+    filler = _ErrorFiller(code, message)
     body = filler.filled(error_places(known, version), request)
     if known.key == ApiKey.DESCRIBE_LOG_DIRS and not filler.count:
         body["results"] = [{"error_code": code}]  # before v3 the only place, without a log dir
@@ -110,7 +110,7 @@ def with_error(frame: bytes, api_key: int, version: int, code: int) -> bytes:
     body = decode_response(frame[SIZE_BYTES:], api_key, version)
     value = _decoded(body, f"the answer to {known.name} v{version}")
     assert body.version is not None
-    filler = _Filler(code)
+    filler = _ErrorFiller(code)
     filler.put(error_places(known, body.version), value)
     if not filler.count:
         raise NoPlaceError(f"this answer to {known.name} v{version} names nothing that can carry an error")
@@ -160,7 +160,7 @@ def _at_one_level(api_key: int, body: dict[str, Any], code: int) -> None:
             body["error_message"] = None
 
 
-class _Filler:
+class _ErrorFiller:
     """Puts an error into places.
 
     :ivar count: number of error codes set

@@ -25,7 +25,7 @@ from typing import NamedTuple, cast
 from captures.filters import Filter, FilterError, compile_filter, grammar, values
 from captures.filters.errors import did_you_mean
 from captures.filters.fields import BY_NAME, Availability
-from captures.filters.nodes import Bare, Compare, Exists, Name, Node, OneOf, Selector, leaves
+from captures.filters.nodes import Compare, Exists, FieldPresent, Name, Node, OneOf, Selector, leaves
 from captures.filters.paths import is_path
 from dissectors.sides import Side
 from kproxy.proxy.rules.actions import ACTIONS, Action
@@ -79,7 +79,7 @@ def _error(message: str, name: Name | Selector, text: str, hint: str = "") -> Fi
 def _names(node: Node) -> Iterator[Name | Selector]:
     for leaf in leaves(node):
         match leaf:
-            case Compare(name) | OneOf(name) | Bare(name) | Exists(name):
+            case Compare(name) | OneOf(name) | FieldPresent(name) | Exists(name):
                 yield name
             case Selector():
                 yield leaf

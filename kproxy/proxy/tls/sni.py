@@ -27,11 +27,11 @@ _MOST_NAME = 253
 Role = Literal["broker", "controller"]
 
 
-class _More(Enum):
+class _NeedMoreBytes(Enum):
     NEED_MORE = "more bytes are needed"
 
 
-NEED_MORE = _More.NEED_MORE
+NEED_MORE = _NeedMoreBytes.NEED_MORE
 """The bytes end before the server name."""
 
 
@@ -45,7 +45,7 @@ def host_name(text: str) -> str | None:
     return name if len(name) <= _MOST_NAME and _NAME.fullmatch(name) else None
 
 
-def server_name(data: bytes) -> str | Literal[_More.NEED_MORE] | None:
+def server_name(data: bytes) -> str | Literal[_NeedMoreBytes.NEED_MORE] | None:
     """Return the host name that a client asks for, :data:`NEED_MORE` if its bytes end before it.
 
     None if it sends no name, or the bytes are not a ClientHello. Never raises.
@@ -61,7 +61,7 @@ def server_name(data: bytes) -> str | Literal[_More.NEED_MORE] | None:
         return None
 
 
-def _client_hello(data: bytes) -> bytes | Literal[_More.NEED_MORE] | None:
+def _client_hello(data: bytes) -> bytes | Literal[_NeedMoreBytes.NEED_MORE] | None:
     """Return the body of the first handshake message, joined from its records."""
     message = b""
     at = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows
-from captures.meaning.places import index
+from captures.meaning.topic_partitions import index
 from dissectors.api_keys import ApiKey
 from dissectors.records.batch import LOG_APPEND
 from dissectors.sides import Side

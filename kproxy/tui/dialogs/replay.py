@@ -33,11 +33,11 @@ from kproxy.tui.dialogs.base import Box, Dialog, fault_of
 from kproxy.tui.dialogs.comparison import milliseconds_cell, replayed_comparison, verdict
 from kproxy.tui.live.replay import (
     CollectedRequests,
+    ReplayChoices,
     ReplayedExchange,
     ReplayError,
     ReplayPlan,
     ReplayRun,
-    Wish,
     collecting,
     planned,
 )
@@ -160,7 +160,7 @@ class ReplayDialog(Dialog[str]):
         event.stop()
         self.action_next()
 
-    async def _wish(self) -> Wish:
+    async def _wish(self) -> ReplayChoices:
         """Return the chosen options.
 
         :raises ValueError: if one is invalid
@@ -169,7 +169,7 @@ class ReplayDialog(Dialog[str]):
         brokers = addresses(self.query_one("#brokers", Input).value.strip())
         config = self.query_one("#config", Input).value.strip()
         security = await asyncio.to_thread(self._security_of, config) if config else PLAINTEXT
-        return Wish(
+        return ReplayChoices(
             brokers,
             writes=_allowed(self.query_one("#allow", Input).value, self._collected.writing),
             speed=speed_of(self.query_one("#speed", Input).value.strip() or "max"),

@@ -38,7 +38,7 @@ EVERYTHING = "@all"
 _EXAMPLES = "such as: api == JoinGroup and group == billing, or response: api == Fetch"
 
 
-class _Before(NamedTuple):
+class _StateBeforePause(NamedTuple):
     """The state before a pause: the filter of requests, and the numbers of the held messages."""
 
     wanted: str | None
@@ -96,7 +96,7 @@ class LiveActions:
         self._selected = selected
         self._show_secrets = show_secrets
         self._switched_off: dict[str, str] = {}
-        self._before_pause: _Before = _Before(None, frozenset())
+        self._before_pause: _StateBeforePause = _StateBeforePause(None, frozenset())
 
     # ------------------------------------------------------------ holding
     @_on_proxy
@@ -225,7 +225,7 @@ class LiveActions:
             question = "Hold every request on {}? Each waits until shortly before its client gives up."
             if not await self._agreed(link, question, yes="pause"):
                 return
-            self._before_pause = _Before(before, frozenset(held.number for held in link.state.held))
+            self._before_pause = _StateBeforePause(before, frozenset(held.number for held in link.state.held))
             await link.set_hold(EVERYTHING, "request")
             self._report(
                 "Paused: requests wait, each until shortly before its client gives up.", "information"

@@ -129,7 +129,7 @@ def _nodes(access: Access) -> Steps[dict[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ReplayChoices:
     """Options of a replay.
 
     :ivar brokers: bootstrap addresses of the live cluster
@@ -154,12 +154,12 @@ class ReplayPlan:
     """
 
     collected: CollectedRequests
-    wish: Wish
+    wish: ReplayChoices
     cluster: LiveCluster
     plan: Plan
 
 
-async def planned(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
+async def planned(collected: CollectedRequests, wish: ReplayChoices) -> ReplayPlan:
     """Query the live cluster, and plan the replay.
 
     :raises ReplayError: if the cluster cannot be reached
@@ -167,7 +167,7 @@ async def planned(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
     return await asyncio.to_thread(_plan, collected, wish)
 
 
-def _plan(collected: CollectedRequests, wish: Wish) -> ReplayPlan:
+def _plan(collected: CollectedRequests, wish: ReplayChoices) -> ReplayPlan:
     allowed = allowed_keys(wish.writes)
     topics = named_topics(collected.exchanges, allowed, collected.knowledge)
     try:

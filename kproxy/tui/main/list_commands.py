@@ -26,7 +26,7 @@ from kproxy.tui.widgets.filter_bar import FilterBar
 
 if TYPE_CHECKING:
     from kproxy.tui.main.screen import MainScreen
-    from kproxy.tui.main.view_line import Visit
+    from kproxy.tui.main.view_line import ViewState
 
 _LOOK, _LOOKS = 0.05, 40
 """Seconds between checks whether a view has finished counting, and the number of checks before giving up."""
@@ -107,14 +107,14 @@ class ListCommands(Part):
         self._choose(None)
 
     @work("filter", exclusive=True)
-    async def restore(self, visit: Visit) -> None:
+    async def restore(self, visit: ViewState) -> None:
         """Return to a visit, with its filter, cursors and scroll positions."""
         if visit.filter is not self.session.status.filter:
             self.filter_off = ""
             await self.session.set_filter(visit.filter)
             self.exchanges.list.refresh_rows()
-        if visit.place is not None:
-            self.exchanges.list.come_back(visit.place)
+        if visit.position is not None:
+            self.exchanges.list.come_back(visit.position)
         view = self.screen.view
         if visit.tables and view.view_name == visit.view:
             looks = _LOOKS
@@ -122,8 +122,8 @@ class ListCommands(Part):
                 looks -= 1
                 await asyncio.sleep(_LOOK)
             await view.renew()
-            for place in visit.tables:
-                place.table.come_back(place)
+            for position in visit.tables:
+                position.table.come_back(position)
 
     def stop_filtering(self) -> bool:
         """Cancel a running filter; return whether there was one. It can be switched on again."""

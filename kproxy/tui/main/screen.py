@@ -22,7 +22,7 @@ from kproxy.tui.main.list_commands import ListCommands
 from kproxy.tui.main.live_commands import LiveCommands
 from kproxy.tui.main.questions import Questions
 from kproxy.tui.main.searches import Searches
-from kproxy.tui.main.view_line import ViewLine, Visit
+from kproxy.tui.main.view_line import ViewLine, ViewState
 from kproxy.tui.safe import plain
 from kproxy.tui.views.all import make_view
 from kproxy.tui.views.base import Progress, View
@@ -101,7 +101,7 @@ class MainScreen(Screen[None]):
         self._counting: Progress | None = None
         self._finished = False
         self._banner_of: tuple[str, ...] = ()
-        self._visits: list[Visit] = []
+        self._visits: list[ViewState] = []
         self._mounting = Lock()
 
     # ------------------------------------------------------------ for parts and widgets
@@ -165,16 +165,22 @@ class MainScreen(Screen[None]):
             self.list.restore(visit)
 
     @property
-    def place(self) -> Visit:
+    def position(self) -> ViewState:
         """The current visit."""
-        places = tuple(place for table in self.view.query(RowTable) if (place := table.place) is not None)
-        return Visit(
-            self.view.view_name, self.session.status.filter, self.exchanges.list.place, places, self.focused
+        positions = tuple(
+            position for table in self.view.query(RowTable) if (position := table.position) is not None
+        )
+        return ViewState(
+            self.view.view_name,
+            self.session.status.filter,
+            self.exchanges.list.position,
+            positions,
+            self.focused,
         )
 
-    def remember(self, visit: Visit | None = None) -> None:
+    def remember(self, visit: ViewState | None = None) -> None:
         """Make escape lead back to a visit; to the current one if None."""
-        visit = visit or self.place
+        visit = visit or self.position
         if not self._visits or self._visits[-1] != visit:
             self._visits.append(visit)
             del self._visits[:-_MOST_VISITS]

@@ -74,9 +74,9 @@ class Searches(Part):
         if search is None:
             self.report("no search yet: / starts one")
             return
-        before = screen.place
+        before = screen.position
         await self._go_to_match(search, forward=forward)
-        found = screen.place.cursors
+        found = screen.position.cursors
         if found != before.cursors:
             if before.cursors != self._found:  # escape leads back to the start of a series of matches
                 screen.remember(before)

@@ -27,19 +27,19 @@ _BEFORE, _AFTER = "‹ ", " ›"
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ViewState:
     """A state of the main screen that escape leads back to.
 
     :ivar view: name of the view
     :ivar filter: current filter, None for none
-    :ivar place: place in the list, None if the list is empty
+    :ivar position: place in the list, None if the list is empty
     :ivar tables: places in the tables of the view
     :ivar focus: the focused widget
     """
 
     view: str
     filter: Filter | None
-    place: ListPosition | None
+    position: ListPosition | None
     tables: tuple[TablePosition, ...]
     focus: Widget | None
 
@@ -51,7 +51,7 @@ class Visit:
     @property
     def cursors(self) -> Hashable:
         """The places of the cursors, independent of scrolling."""
-        return self.view, self.place and self.place.number, tuple(table.key for table in self.tables)
+        return self.view, self.position and self.position.number, tuple(table.key for table in self.tables)
 
 
 class _Tab(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.content import Content
 
 from captures.analysis.decision_columns import TAKEN
-from captures.analysis.findings.diagnosis import Blind, Diagnosis
+from captures.analysis.findings.diagnosis import Diagnosis, InconclusiveRule
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident
@@ -57,7 +57,7 @@ class DiagnosisResult(NamedTuple):
     """
 
     findings: Sequence[Finding] = ()
-    blind: Sequence[Blind] = ()
+    blind: Sequence[InconclusiveRule] = ()
     incidents: Sequence[Incident] = ()
 
 
@@ -206,10 +206,10 @@ def _evidence_row(access: Access, number: int, zone: tzinfo | None) -> Row:
     return Row(number, (numbered(number), *cells), leads_to=number)
 
 
-def _blind_text(blind: Sequence[Blind]) -> Content:
+def _blind_text(blind: Sequence[InconclusiveRule]) -> Content:
     return facts(*_blind_lines(blind))
 
 
-def _blind_lines(blind: Sequence[Blind]) -> Iterator[tuple[AnyCell, ...]]:
+def _blind_lines(blind: Sequence[InconclusiveRule]) -> Iterator[tuple[AnyCell, ...]]:
     for rule, why in blind:
         yield "", f"{rule.title}: {why}"

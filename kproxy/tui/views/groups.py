@@ -38,7 +38,7 @@ from kproxy.tui.commands import Scope, bindings
 from kproxy.tui.views.findings import named_exchange
 from kproxy.tui.views.paced import PacedFold, PacedView
 from kproxy.tui.views.table_view import Detail, facts
-from kproxy.tui.widgets.lanes import Lanes
+from kproxy.tui.widgets.group_picture import GroupPicture
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.table_rows import AnyCell, Cell, Role, Row, counted, moment, numbered
 
@@ -128,7 +128,7 @@ class Groups(PacedView["GroupFold"]):
     )
 
     def __init__(self, session: Session) -> None:
-        self._lanes = Lanes(session.zone)
+        self._picture = GroupPicture(session.zone)
         super().__init__(session)
         self._shown: GroupDetail | None = None
         self._members = False
@@ -136,11 +136,11 @@ class Groups(PacedView["GroupFold"]):
         """Names of exchanges that are evidence, by number."""
 
     def pictures(self) -> Iterable[Widget]:
-        yield self._lanes
+        yield self._picture
 
     def parts(self) -> Iterator[tuple[Widget, int, int]]:
-        wanted = self._lanes.wanted_height
-        yield self._lanes, min(wanted, _LEAST_LANES), wanted
+        wanted = self._picture.wanted_height
+        yield self._picture, min(wanted, _LEAST_LANES), wanted
         yield from super().parts()
 
     def make(self, access: Access) -> GroupFold:
@@ -250,7 +250,7 @@ class Groups(PacedView["GroupFold"]):
         super().show_detail(found)
         self._shown = found if isinstance(found, GroupDetail) else None
         timeline = None if self._shown is None else self._shown.timeline
-        self._lanes.show(timeline)
+        self._picture.show(timeline)
         self._show_tables()
         self._show_story()
 
@@ -262,7 +262,7 @@ class Groups(PacedView["GroupFold"]):
 
     def _show_story(self) -> None:
         """Show the story of the rebalance under the cursor, above the facts about the group."""
-        shown, index = self._shown, self._lanes.cursor
+        shown, index = self._shown, self._picture.cursor
         if shown is None:
             return
         if shown.timeline is None or index is None:
@@ -288,17 +288,17 @@ class Groups(PacedView["GroupFold"]):
             )
             self._show_story()
 
-    @on(Lanes.Selected)
+    @on(GroupPicture.Selected)
     def _rebalance_selected(self) -> None:
         self._show_story()
 
     @on(RowTable.RowSelected)
     def _story_selected(self, message: RowTable.RowSelected) -> None:
         if message.table is self._details[0] and isinstance(message.key, int):
-            self._lanes.select(message.key)
+            self._picture.select(message.key)
 
-    @on(Lanes.Entered)
-    def _rebalance_entered(self, message: Lanes.Entered) -> None:
+    @on(GroupPicture.Entered)
+    def _rebalance_entered(self, message: GroupPicture.Entered) -> None:
         self._details[0].select(message.place)
         row = self._details[0].selected
         if row is not None and isinstance(row.leads_to, int):

@@ -144,20 +144,20 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         return True
 
     @property
-    def place(self) -> ListPosition | None:
+    def position(self) -> ListPosition | None:
         """The user's place, None if no exchange is under the cursor, or the list follows the newest."""
         number, shown, top = self.number, self._position.shown, self._window().top
         if number is None or self.following:
             return None
         return ListPosition(number, shown.number(min(top, len(shown) - 1)))
 
-    def come_back(self, place: ListPosition) -> None:
+    def come_back(self, position: ListPosition) -> None:
         """Restore cursor and scroll position, if the exchange is in the list."""
         shown = self._position.shown
-        found = shown.index_of(place.number)
+        found = shown.index_of(position.number)
         if found is not None:
             self.following = False
-            self._go(found, top=shown.index_of(place.top), middle=True)
+            self._go(found, top=shown.index_of(position.top), middle=True)
 
     # ------------------------------------------------------------ keys
     def _move_page(self, pages: int) -> None:

@@ -89,16 +89,16 @@ def _value(node: FieldNode) -> list[Content]:
 
 def _place(side: SideDetail, node: FieldNode) -> str:
     if node.end <= node.start:
-        place = f"no bytes, at {node.start:,}"
+        position = f"no bytes, at {node.start:,}"
     elif node.end == node.start + 1:
-        place = f"byte {node.start:,}"
+        position = f"byte {node.start:,}"
     else:
-        place = f"bytes {node.start:,}-{node.end - 1:,}"
+        position = f"bytes {node.start:,}-{node.end - 1:,}"
     if node.role is Role.INNER and node.parent is not None and not node.parent.wire:
-        place = f"in {place}"
+        position = f"in {position}"
     if node.incomplete:
-        place = f"{place}, incomplete"
-    return place if node.buffer == 0 else f"{place} of {side.buffers[node.buffer].name}"
+        position = f"{position}, incomplete"
+    return position if node.buffer == 0 else f"{position} of {side.buffers[node.buffer].name}"
 
 
 def _muted(text: str) -> Content:

@@ -140,21 +140,21 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
 
     def select(self, key: Hashable) -> bool:
         """Move the cursor to a row; return whether it exists."""
-        index = self._lines.place(key)
+        index = self._lines.index_of(key)
         if index is not None:
             self.move_to(index)
         return index is not None
 
     @property
-    def place(self) -> TablePosition | None:
+    def position(self) -> TablePosition | None:
         """The user's place, None if there are no rows."""
         row = self.selected
         return None if row is None else TablePosition(self, row.key, self.scroll_offset.y)
 
-    def come_back(self, place: TablePosition) -> None:
+    def come_back(self, position: TablePosition) -> None:
         """Restore cursor and scroll position, if the row exists."""
-        if self.select(place.key):
-            self._returning = place.top
+        if self.select(position.key):
+            self._returning = position.top
             self._scroll_back()
 
     def _scroll_back(self) -> None:
@@ -180,7 +180,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         count = len(every)
         if not count:
             return False
-        here = every.place(self._selected) or 0
+        here = every.index_of(self._selected) or 0
         step = 1 if forward else -1
         for distance in range(1, count + 1):
             index = (here + step * distance) % count
@@ -199,7 +199,7 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         self._lines = Lines(self._rows, self.order, self._unfolded)
         self._longest = self._lines.longest(len(self.columns))
         self._lay_out()
-        index = self._lines.place(self._selected) if self._moved else None
+        index = self._lines.index_of(self._selected) if self._moved else None
         self.cursor = index if index is not None else max(min(self.cursor, len(self._lines) - 1), 0)
         if 0 <= on_screen < self.page:
             if index is not None:

@@ -141,7 +141,7 @@ class Lines:
     def __iter__(self) -> Iterator[Line]:
         return iter(self._lines)
 
-    def place(self, key: Hashable) -> int | None:
+    def index_of(self, key: Hashable) -> int | None:
         """Return the line of a row, None if it has none."""
         return self._places.get(key)
 

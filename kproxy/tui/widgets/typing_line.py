@@ -28,7 +28,7 @@ from textual.widgets import Input, Label, OptionList, Static
 from captures.filters import Candidate
 from kproxy.text.cells import width
 from kproxy.tui.commands import Scope, bindings
-from kproxy.tui.history import History, Recall
+from kproxy.tui.history import History, HistoryCursor
 from kproxy.tui.widgets.completion_list import CompletionList
 from kproxy.tui.widgets.verdict import Validity, Verdict, harmless, verdict_text
 
@@ -123,7 +123,7 @@ class TypingLine(Widget):
         self.verdict = Verdict("", Validity.EMPTY)
         self._sign = sign
         self._placeholder = placeholder
-        self._walk: Recall | None = None
+        self._walk: HistoryCursor | None = None
         self._typed = ""  # text typed by the user, not set by the program
         self._put: str | None = ""  # text set by the program, None once the user types
         self._before: Widget | None = None  # widget that had the focus
@@ -363,9 +363,9 @@ class TypingLine(Widget):
         elif not self._recall(self._recalling().newer()):
             self.study(offer=True)
 
-    def _recalling(self) -> Recall:
+    def _recalling(self) -> HistoryCursor:
         if self._walk is None:
-            self._walk = Recall(self.history.entries, self.text, self._typed)
+            self._walk = HistoryCursor(self.history.entries, self.text, self._typed)
         return self._walk
 
     def _recall(self, text: str | None) -> bool:

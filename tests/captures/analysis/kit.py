@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.exchanges import Exchange, Flag
-from captures.meaning import ErrorFound
+from captures.meaning import ResponseError
 from dissectors.frames import Body
 
 MS = 1_000_000
@@ -53,5 +53,5 @@ def unanswered(key: int = 3, version: int = 12, **fields: Any) -> Exchange:
     return exchange(key, version, latency=None, response_size=0, flag=Flag.UNANSWERED, **fields)
 
 
-def error(code: int, path: str = "error_code", message: str | None = None, *holders: Any) -> ErrorFound:
-    return ErrorFound(path, code, message, ({}, *holders))
+def error(code: int, path: str = "error_code", message: str | None = None, *holders: Any) -> ResponseError:
+    return ResponseError(path, code, message, ({}, *holders))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.fetch_sessions import FetchSeen, FetchSessions
+from captures.analysis.fetch_sessions import FetchSessions, ObservedFetch
 from captures.exchanges import Exchange
 from tests.captures.analysis.kit import MS, exchange, unanswered
 
@@ -38,13 +38,13 @@ def fetch(
     return exchange(1, 12, request=asked, response={"session_id": given, "responses": []}, **fields)
 
 
-def seen(sessions: FetchSessions, each: Exchange) -> FetchSeen:
+def seen(sessions: FetchSessions, each: Exchange) -> ObservedFetch:
     found = sessions.add(each)
     assert found is not None
     return found
 
 
-def partitions(found: FetchSeen) -> dict[int, int]:
+def partitions(found: ObservedFetch) -> dict[int, int]:
     return {place[1]: offset for place, offset in found.session.partitions.items()}
 
 
@@ -158,7 +158,7 @@ def test_a_topic_that_gets_its_name_later_is_fetched_once() -> None:
     names: dict[str, str] = {}
     followed = FetchSessions(names.get)
 
-    def asked(offset: int, epoch: int) -> FetchSeen:
+    def asked(offset: int, epoch: int) -> ObservedFetch:
         rows = [{"topic_id": ORDERS, "partitions": [{"partition": 0, "fetch_offset": offset}]}]
         request = {"replica_id": -1, "session_id": 7, "session_epoch": epoch, "topics": rows}
         return seen(followed, exchange(1, 13, request=request, response={"session_id": 7, "responses": []}))

@@ -10,10 +10,10 @@ from captures.filters import FilterError, compile_filter
 from captures.filters.grammar import parse, render
 from captures.filters.nodes import (
     And,
-    Bare,
     Compare,
-    Everything,
     Exists,
+    FieldPresent,
+    MatchAll,
     Name,
     Not,
     OneOf,
@@ -30,14 +30,14 @@ def is_(field, value, operator="==", *, negated=False, quoted=False):
 
 
 FETCH, SLOW = is_("api", "Fetch"), is_("latency", "100ms", ">")
-ERROR, UNANSWERED = Bare(Name("error")), Bare(Name("unanswered"))
+ERROR, UNANSWERED = FieldPresent(Name("error")), FieldPresent(Name("unanswered"))
 
 
 @pytest.mark.parametrize(
     ("text", "tree"),
     [
-        ("", Everything()),
-        ("  \n ", Everything()),
+        ("", MatchAll()),
+        ("  \n ", MatchAll()),
         ("error", ERROR),
         ("api == Fetch", FETCH),
         ("api==Fetch", FETCH),
@@ -84,7 +84,7 @@ ERROR, UNANSWERED = Bare(Name("error")), Bare(Name("unanswered"))
         ("~s 2s", is_("excess", "2s", ">")),
         ("~s and ~e", And((is_("excess", "100ms", ">"), ERROR))),
         ("(~s)", is_("excess", "100ms", ">")),
-        ("~all", Everything()),
+        ("~all", MatchAll()),
         ("~m", Selector("marked")),
     ],
 )

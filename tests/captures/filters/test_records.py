@@ -6,7 +6,7 @@ import pytest
 
 from captures.filters import compile_filter
 from captures.filters.records import RecordFilter
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.records import Record
 
 PLACE = TopicPartition("orders", 3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def nameless(_: str) -> None:
 
 def test_many_topics_are_counted() -> None:
     topics = [{"name": f"t{n}", "partitions": (0, 1)} for n in range(5)]
-    assert places.topics_text(topics, nameless) == "t0 0-1 +4 topics (10 partitions)"
-    assert places.topics_text(topics[:2], nameless) == "t0 0-1, t1 0-1"
+    assert topic_partitions.topics_text(topics, nameless) == "t0 0-1 +4 topics (10 partitions)"
+    assert topic_partitions.topics_text(topics[:2], nameless) == "t0 0-1, t1 0-1"
 
 
 def test_topic_without_a_name() -> None:
     assert (
-        places.topics_text([{"topic_id": "LRVDUOgqQ3mAiOsYz1lN3w", "partitions": (3,)}], nameless)
+        topic_partitions.topics_text([{"topic_id": "LRVDUOgqQ3mAiOsYz1lN3w", "partitions": (3,)}], nameless)
         == "LRVDUO…-3"
     )
-    assert places.topics_text([{"topic_id": "A" * 22}], nameless) == "?"
-    assert places.topics_text([{"partitions": (1,)}], nameless) == "?-1"
+    assert topic_partitions.topics_text([{"topic_id": "A" * 22}], nameless) == "?"
+    assert topic_partitions.topics_text([{"partitions": (1,)}], nameless) == "?-1"

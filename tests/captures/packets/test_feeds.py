@@ -7,13 +7,13 @@ import os
 import pytest
 
 from captures.packets import feeds
-from captures.packets.feeds import PipeFeed, Stop
+from captures.packets.feeds import PipeFeed, StopSignal
 
 
 def test_a_pipe_gathers_what_comes_close_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "GATHER", 60)
     reader, writer = os.pipe()
-    stop = Stop()
+    stop = StopSignal()
     os.write(writer, b"one")
     os.write(writer, b"two")
     os.close(writer)
@@ -28,7 +28,7 @@ def test_a_pipe_gathers_what_comes_close_together(monkeypatch: pytest.MonkeyPatc
 def test_a_stop_ends_waiting_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "GRACE", 0.01)
     reader, writer = os.pipe()
-    stop = Stop()
+    stop = StopSignal()
     stop.request()
     stop.request()
     stop.sleep(60)

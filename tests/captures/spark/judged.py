@@ -14,7 +14,7 @@ from captures.filters import compile_filter
 from captures.ranges.edges import pack, unpack
 from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
-from captures.ranges.whole import Whole, whole_of
+from captures.ranges.whole import WholeCaptureData, whole_of
 from captures.spark.table_writer import (
     AnalysisSettings,
     ExchangeDealer,
@@ -75,7 +75,7 @@ def by_share(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     return rows.sort_by([("share", "ascending"), ("number", "ascending")]).combine_chunks()
 
 
-def whole(read: MergeResult) -> Whole:
+def whole(read: MergeResult) -> WholeCaptureData:
     return whole_of(read.numbered, [each.mark for each in read.marked])
 
 

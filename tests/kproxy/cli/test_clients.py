@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from captures.analysis.clients.inventory import Client
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.setting_display import DisplayedSetting
-from captures.analysis.clients.settings import COMMIT, COMMON, FETCH, GROUP, PRODUCE, How, Setting
+from captures.analysis.clients.settings import COMMIT, COMMON, FETCH, GROUP, PRODUCE, Setting, ValueSource
 from captures.names import Names
 from kproxy.cli import main
 from kproxy.text.clients import client_table, properties
@@ -133,7 +133,7 @@ def test_what_clients_call_themselves_cannot_move_the_cursor() -> None:
     evil = "a\x1b[2Jb\nc=1"
     library = Library(evil, evil, announced=True, why=evil)
     told = DisplayedSetting(
-        Setting("group.id", evil, How.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, ""
+        Setting("group.id", evil, ValueSource.READ, 1, (1,)), "group.id", evil, [(evil, 1)], None, None, ""
     )
     client = Client(evil, evil, library, [evil], [evil], ["10.0.0.9"], [], [evil], settings=[told])
     table = client_table([client], Names()).lines(None)

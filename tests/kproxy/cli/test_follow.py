@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.analysis.client_trace.model import Bond, Line, Phase, Question, QuestionKind, Tie, TracedClient
+from captures.analysis.client_trace.model import (
+    Association,
+    AssociationReason,
+    Line,
+    Phase,
+    Question,
+    QuestionKind,
+    TracedClient,
+)
 from captures.analysis.groups.vocabulary import Certainty
 from captures.names import Names
 from kproxy.cli import main
@@ -102,7 +110,7 @@ def test_the_documented_keys_and_words_are_those_that_there_are() -> None:
         for key in (*party, *(key for tie in party["ties"] for key in tie), *lines[0]):
             assert f"`{key}`" in shape
         met |= {line["what"] for line in lines} | {line["phase"] for line in lines}
-    for word in met | {phase.value for phase in Phase} | {bond.value for bond in Bond}:
+    for word in met | {phase.value for phase in Phase} | {bond.value for bond in AssociationReason}:
         assert f"`{word}`" in text
 
 
@@ -151,7 +159,7 @@ def test_text_from_the_wire_is_fit_for_a_terminal() -> None:
     evil = "evil\x1b[31m\nname"
     party = TracedClient(
         Question(QuestionKind.CLIENT, "evil"),
-        {0: Tie(0, Bond.CLIENT_ID, evil, Certainty.OBSERVED, 1)},
+        {0: Association(0, AssociationReason.CLIENT_ID, evil, Certainty.OBSERVED, 1)},
         client_ids=[evil],
         hosts=["10.0.0.1"],
         members=[evil],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.findings.diagnosis import Blind
+from captures.analysis.findings.diagnosis import InconclusiveRule
 from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
 from captures.analysis.findings.rules.group_full import GroupFull
 from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
@@ -145,7 +145,11 @@ def test_colours() -> None:
 
 
 def test_reasons_are_said_once() -> None:
-    blind = [Blind(SlowPolls, "no group"), Blind(GroupFull, "no join"), Blind(SessionTimeouts, "no group")]
+    blind = [
+        InconclusiveRule(SlowPolls, "no group"),
+        InconclusiveRule(GroupFull, "no join"),
+        InconclusiveRule(SessionTimeouts, "no group"),
+    ]
     assert by_reason(blind) == [("no group", ["slow_polls", "session_timeouts"]), ("no join", ["group_full"])]
     lines = list(text_lines(FindingsText(UTC, files=()).blind(blind), None))
     assert lines == [

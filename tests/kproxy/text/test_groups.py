@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 
-from captures.analysis.groups.model import CoordinatorSeen, GroupTimeline, Span, Stop, TopicPartition
+from captures.analysis.groups.model import GroupTimeline, ObservedCoordinator, Span, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Certainty, Phase, Trigger
 from captures.names import Names
 from kproxy.text.blocks import text_lines
@@ -38,7 +38,7 @@ def test_a_group() -> None:
 
 
 def test_what_is_not_all_of_it_is_said() -> None:
-    moved = [CoordinatorSeen(at(0), "10.0.0.1:9092", 3), CoordinatorSeen(at(30), "10.0.0.2:9092", 90)]
+    moved = [ObservedCoordinator(at(0), "10.0.0.1:9092", 3), ObservedCoordinator(at(30), "10.0.0.2:9092", 90)]
     text = lines(timeline(seen=["requests of 1 of 3 members were captured"], coordinators=moved))
     assert "    coordinator 14:13:20.000 10.0.0.1:9092, then 14:13:50.000 10.0.0.2:9092" in text
     assert "    seen        requests of 1 of 3 members were captured" in text

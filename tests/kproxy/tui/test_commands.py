@@ -22,7 +22,7 @@ from kproxy.tui.widgets.byte_view import ByteView
 from kproxy.tui.widgets.exchange_list import ExchangeList
 from kproxy.tui.widgets.fact_text import FactText
 from kproxy.tui.widgets.field_tree import FieldTree
-from kproxy.tui.widgets.lanes import Lanes
+from kproxy.tui.widgets.group_picture import GroupPicture
 from kproxy.tui.widgets.row_table import RowTable
 from kproxy.tui.widgets.search_bar import SearchBar
 from kproxy.tui.widgets.typing_line import TypingLine
@@ -38,7 +38,7 @@ CLASSES: dict[Scope, type[Widget]] = {
     Scope.CONVERSATION: ConversationView,
     Scope.LATENCY: LatencyView,
     Scope.GROUPS: Groups,
-    Scope.TIMELINE: Lanes,
+    Scope.TIMELINE: GroupPicture,
     Scope.FACTS: FactText,
     Scope.FAULTS: Faults,
     Scope.TYPING: TypingLine,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.tui import history
-from kproxy.tui.history import History, Recall
+from kproxy.tui.history import History, HistoryCursor
 
 
 def kept(directory: Path, name: str = "filter") -> list[str]:
@@ -101,11 +101,11 @@ def test_without_an_absolute_state_directory_it_is_under_home(
 
 
 def test_recalling_meets_what_begins_alike_and_comes_back_to_what_was_typed() -> None:
-    walk = Recall(["api == Fetch", "topic == a", "api == Produce"], "api", "api")
+    walk = HistoryCursor(["api == Fetch", "topic == a", "api == Produce"], "api", "api")
     assert [walk.older(), walk.older(), walk.older()] == ["api == Produce", "api == Fetch", None]
     assert [walk.newer(), walk.newer(), walk.newer()] == ["api == Produce", "api", None]
 
 
 def test_recalling_from_an_entry_passes_it_over() -> None:
-    assert Recall(["a", "b"], "").older() == "b"
-    assert Recall(["a", "b"], "b").older() == "a"
+    assert HistoryCursor(["a", "b"], "").older() == "b"
+    assert HistoryCursor(["a", "b"], "b").older() == "a"

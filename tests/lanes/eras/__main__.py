@@ -115,26 +115,26 @@ class Lane:
         awaited = int(NODE_ID) if broker.version >= _ANNOUNCES else -1
         with _proxied(Kproxy(broker.address, folder, awaited=awaited), options) as kproxy:
             kind = "recorded" if options is None else "not recorded"
-            scene = Scene(broker, kproxy.address, f"era-{folder.name}", folder)
+            context = Scene(broker, kproxy.address, f"era-{folder.name}", folder)
             with self.part(f"clients behave as without kproxy ({kind})"):
-                proxied = self._errands(scene, None if options is None else _UNRECORDED)
+                proxied = self._errands(context, None if options is None else _UNRECORDED)
                 _compare(direct, proxied)
             if options is None and broker.version >= _ANNOUNCES:
                 with self.part("everything that it announces"):
                     self._sweep(broker, kproxy.address)
         return kproxy.capture
 
-    def _errands(self, scene: Scene, only: tuple[str, ...] | None = None) -> dict[str, list[str]]:
+    def _errands(self, context: Scene, only: tuple[str, ...] | None = None) -> dict[str, list[str]]:
         """Have tools and clients do what they do; return what each said."""
         said: dict[str, list[str]] = {}
-        with ToolJvm(scene.broker.release) as tools:
-            for errand in errands(scene.broker.release):
+        with ToolJvm(context.broker.release) as tools:
+            for errand in errands(context.broker.release):
                 if only is None or errand.tool in only:
-                    lines = _said(errand, scene, tools)
+                    lines = _said(errand, context, tools)
                     if errand.compared:
                         said[f"{errand.tool} {errand.options}"] = lines
         for program in _TODAY:
-            said[program] = [_today(program, scene)]
+            said[program] = [_today(program, context)]
         return said
 
     def _sweep(self, broker: RunningBroker, address: str) -> None:
@@ -250,30 +250,32 @@ def _ready(broker: RunningBroker, tools: ToolJvm) -> bool:
     return code == 0
 
 
-def _said(errand: Errand, scene: Scene, tools: ToolJvm) -> list[str]:
+def _said(errand: Errand, context: Scene, tools: ToolJvm) -> list[str]:
     """Have a tool do something.
 
     :raises Wrong: if it does not do it
     """
-    code, output = run(errand, scene, tools)
-    if code or (errand.expected and not re.search(scene.fill(errand.expected), output)):
-        raise Wrong(f"{errand.tool} {scene.fill(errand.options)} (exit code {code}) printed: {output[-800:]}")
-    return told(errand, output, scene)
+    code, output = run(errand, context, tools)
+    if code or (errand.expected and not re.search(context.fill(errand.expected), output)):
+        raise Wrong(
+            f"{errand.tool} {context.fill(errand.options)} (exit code {code}) printed: {output[-800:]}"
+        )
+    return told(errand, output, context)
 
 
-def _today(program: str, scene: Scene) -> str:
+def _today(program: str, context: Scene) -> str:
     """Have a client of today do everything.
 
     :raises Wrong: if it does not consume what it produced
     """
-    topic = f"{scene.topic}-{program.partition('_')[0]}"
+    topic = f"{context.topic}-{program.partition('_')[0]}"
     command: list[str | Path] = [
         _python(),
         _PROGRAMS / program,
-        scene.address,
+        context.address,
         topic,
         _COUNT,
-        scene.broker.release,
+        context.broker.release,
     ]
     try:
         output = run_program(command, timeout=_CLIENT_S)

@@ -236,11 +236,11 @@ def _share_groups(release: str) -> Callable[[Path], Path]:
             port = int(broker.address.rpartition(":")[2])
             time.sleep(_SETTLE_S)
             with recorded(recording, port):
-                scene = Scene(broker, broker.address, "era-direct", folder)
+                context = Scene(broker, broker.address, "era-direct", folder)
                 with ToolJvm(release) as jvm:
                     for errand in errands(release):
                         if errand.tool in tools and "retention" not in errand.options:
-                            run(errand, scene, jvm)
+                            run(errand, context, jvm)
         return recording
 
     return play

@@ -447,15 +447,15 @@ def errands(release: str) -> list[Errand]:
     return [errand for errand in ERRANDS if errand.since <= version < errand.until]
 
 
-def run(errand: Errand, scene: Scene, tools: ToolJvm) -> tuple[int, str]:
+def run(errand: Errand, context: Scene, tools: ToolJvm) -> tuple[int, str]:
     """Run a tool; return its exit code and what it printed.
 
     :raises Wrong: if it does not end
     """
     if errand.file:
-        (scene.folder / "told").write_text(scene.fill(errand.file))
-    main = main_of(errand.tool, scene.broker.release)
-    return tools.run(main, *scene.fill(errand.options).split(), stdin=errand.stdin)
+        (context.folder / "told").write_text(context.fill(errand.file))
+    main = main_of(errand.tool, context.broker.release)
+    return tools.run(main, *context.fill(errand.options).split(), stdin=errand.stdin)
 
 
 def main_of(tool: str, release: str) -> str:
@@ -504,14 +504,14 @@ _OF_NO_ACCOUNT = (
 )
 
 
-def told(errand: Errand, output: str, scene: Scene) -> list[str]:
+def told(errand: Errand, output: str, context: Scene) -> list[str]:
     """Return what a tool printed in a form that does not depend on when and where it was run.
 
-    Lines about the topics and groups of another scene are left out.
+    Lines about the topics and groups of another context are left out.
     """
     # 3.9 writes all rows about the offsets of a group in one line, in any order
-    output = re.sub(rf"[ \t]({re.escape(scene.group)})[ \t]", r"\n\1 ", output)
-    others = rf"\b(?!{scene.topic}\b){_SCENES}\b"
+    output = re.sub(rf"[ \t]({re.escape(context.group)})[ \t]", r"\n\1 ", output)
+    others = rf"\b(?!{context.topic}\b){_SCENES}\b"
     output = "\n".join(line for line in output.splitlines() if not re.search(others, line))
     for pattern, instead in _VARIES:
         output = re.sub(pattern, instead, output)

@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -73,8 +73,8 @@ class AbortedDataRead(Rule):
     apis = frozenset({ApiKey.FETCH})
     unseen = NO_FETCH
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._open: dict[_TransactionRead, _Open] = {}
         self._found: dict[tuple[str, str], _AbortedRead] = {}
 
@@ -91,7 +91,7 @@ class AbortedDataRead(Rule):
         if number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED:
             return
         budget = message_budget()
-        for part in self.scene.records.fetched(exchange):
+        for part in self.context.records.fetched(exchange):
             for batch in part.batches:
                 if batch.transactional:
                     reading = _TransactionRead(client, part.topic, part.partition, batch.producer_id)

@@ -41,18 +41,20 @@ class AdvertisedListeners(Rule):
     apis = APIS
 
     def add(self, exchange: Exchange) -> None:
-        self.scene.shared.advertised.add(exchange)
+        self.context.shared.advertised.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        reached = reached_addresses(self.scene.capture)
-        for address, source in self.scene.shared.advertised.known.sources.items():
+        reached = reached_addresses(self.context.capture)
+        for address, source in self.context.shared.advertised.known.sources.items():
             yield from self._only_local(address, source)
             yield from self._not_reached(address, source, reached)
         yield from self._elsewhere(reached)
 
     def blind(self) -> str:
         return (
-            "" if self.scene.shared.advertised.known.sources else "no message names the addresses of brokers"
+            ""
+            if self.context.shared.advertised.known.sources
+            else "no message names the addresses of brokers"
         )
 
     def _only_local(self, address: Address, source: AddressSource) -> Iterator[Finding]:
@@ -78,7 +80,7 @@ class AdvertisedListeners(Rule):
 
     def _not_reached(self, address: Address, source: AddressSource, reached: Reached) -> Iterator[Finding]:
         """Find an address to which all attempts to connect failed."""
-        outcomes = self.scene.shared.advertised.known.outcomes(self.scene.capture, address, reached)
+        outcomes = self.context.shared.advertised.known.outcomes(self.context.capture, address, reached)
         if not outcomes or Outcome.ACCEPTED in outcomes:
             return
         refused = outcomes.count(Outcome.REFUSED)
@@ -102,7 +104,7 @@ class AdvertisedListeners(Rule):
 
     def _elsewhere(self, reached: Reached) -> Iterator[Finding]:
         """Find that the capture has a connection to none of the advertised addresses."""
-        capture, advertised = self.scene.capture, self.scene.shared.advertised.known.sources
+        capture, advertised = self.context.capture, self.context.shared.advertised.known.sources
         ports = {port for _, port in reached}
         for address in advertised:
             hosts = address.hosts(capture, reached)

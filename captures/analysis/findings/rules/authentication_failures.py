@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -69,9 +69,9 @@ class AuthenticationFailures(Rule):
     apis = None
     thresholds = (Threshold("loop", 5, Unit.COUNT, "failed connections of one client that count as a loop"),)
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._introductions = scene.shared.introductions
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._introductions = context.shared.introductions
         self._begun: dict[int, _Attempt] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -99,8 +99,8 @@ class AuthenticationFailures(Rule):
         found: dict[tuple[str, str, str, str], _Refusals] = {}
         for connection, begun in self._begun.items():
             known = begun.known
-            by_broker = ended_by_broker(self.scene.capture, connection) is not None
-            over = ended(self.scene.capture, connection) is not None
+            by_broker = ended_by_broker(self.context.capture, connection) is not None
+            over = ended(self.context.capture, connection) is not None
             if known.authenticated or (not known.refusal and not over) or _succeeded(known):
                 continue
             key = begun.client, begun.broker, known.mechanism or "SASL", known.principal or ""
@@ -119,7 +119,7 @@ class AuthenticationFailures(Rule):
     def _finding(
         self, client: str, broker: str, mechanism: str, principal: str, refused: _Refusals
     ) -> Finding:
-        seen, shown = refused.seen, self.scene.capture.names.shown(broker)
+        seen, shown = refused.seen, self.context.capture.names.shown(broker)
         who = f"{client} as {principal}" if principal else client
         sentence = f"{mechanism} authentication of {who} at {shown} failed on {words.counted(seen.count, 'connection')}"
         if refused.refusals:

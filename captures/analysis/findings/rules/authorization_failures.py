@@ -11,10 +11,10 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import UNNAMED, error_names, some_of, topic_of, unexpected, with_errors
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.findings.rule import Rule, RuleContext, times
 from captures.arrays import Bools
 from captures.exchanges import Exchange
-from captures.meaning import ErrorFound, groups_in, transactional_ids_in
+from captures.meaning import ResponseError, groups_in, transactional_ids_in
 from captures.meaning.exchange import text
 from dissectors.api_keys import ASKED_BY_REPLICAS, GROUP_HEARTBEATS, MEMBER_APIS, PRODUCER_APIS, ApiKey
 from dissectors.error_codes import ErrorCode
@@ -67,9 +67,9 @@ class AuthorizationFailures(Rule):
     )
     apis = None
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._introductions = scene.shared.introductions
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._introductions = context.shared.introductions
         self._denied: dict[tuple[str, int], _Denials] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -87,11 +87,11 @@ class AuthorizationFailures(Rule):
             for resource in self._resources(exchange, error):
                 denied.resources[resource] = None
 
-    def _resources(self, exchange: Exchange, error: ErrorFound) -> list[str]:
+    def _resources(self, exchange: Exchange, error: ResponseError) -> list[str]:
         """Return the resources of the denied operation."""
         key, body = exchange.api_key, exchange.request
         if error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            topic = topic_of(error, self.scene.names)
+            topic = topic_of(error, self.context.names)
             return [topic if topic != UNNAMED else text(error.holders[-1], "resource_name", UNNAMED)]
         if key is None or body is None or body.version is None:
             return []

@@ -35,7 +35,7 @@ class CaptureLosses(Rule):
         yield from self._encrypted()
 
     def _twice(self) -> Iterator[Finding]:
-        streams = self.scene.capture.connections.streams
+        streams = self.context.capture.connections.streams
         retransmitted, size = int(streams.retransmitted.sum()), int(streams.end.sum())
         if captured_twice(retransmitted, size):
             yield self.finding(
@@ -43,13 +43,13 @@ class CaptureLosses(Rule):
                 f"{words.volume(retransmitted)} of {words.volume(size)} were captured more than once: "
                 "TCP figures on lost and repeated segments are unreliable.",
                 "If packets pass several interfaces, capture on one of them instead of all (tcpdump -i any).",
-                _when(self, range(len(self.scene.capture.connections))),
+                _when(self, range(len(self.context.capture.connections))),
                 severity=Severity.INFO,
-                connections=range(len(self.scene.capture.connections)),
+                connections=range(len(self.context.capture.connections)),
             )
 
     def _encrypted(self) -> Iterator[Finding]:
-        capture = self.scene.capture
+        capture = self.context.capture
         closed = [
             each for each in capture.decryption.tls if each in capture.foreign and _answered(self, each)
         ]
@@ -67,7 +67,7 @@ class CaptureLosses(Rule):
             )
 
     def _lost(self) -> Iterator[Finding]:
-        capture = self.scene.capture
+        capture = self.context.capture
         statistics, streams = capture.statistics, capture.connections.streams
         lost, cut = int(streams.lost.sum()), int(streams.cut.sum())
         parts = []
@@ -102,7 +102,7 @@ def _streams(column: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
 
 
 def _when(rule: Rule, connections: Iterable[int]) -> Occurrences:
-    capture, seen = rule.scene.capture, Occurrences()
+    capture, seen = rule.context.capture, Occurrences()
     for connection in connections:
         seen.note(0, int(capture.connections.first_time[connection]))
         seen.last = max(seen.last, int(capture.connections.last_time[connection]))
@@ -113,5 +113,5 @@ def _when(rule: Rule, connections: Iterable[int]) -> Occurrences:
 
 def _answered(rule: Rule, connection: int) -> bool:
     """Return whether the broker sent anything; otherwise it did not understand TLS (tls_on_plaintext)."""
-    capture = rule.scene.capture
+    capture = rule.context.capture
     return bool(capture.connections.streams.end[capture.client_stream(connection) ^ 1] > 0)

@@ -43,16 +43,16 @@ class ClientsThatDoNotRefresh(Rule):
         return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
-        self.scene.shared.staleness.add(exchange)
+        self.context.shared.staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
-        for (client, topic), episodes in self.scene.shared.staleness.known.result():
+        for (client, topic), episodes in self.context.shared.staleness.known.result():
             if (
                 episodes.stubborn_errors < self.limit("errors")
                 or episodes.stubborn_time < self.limit("time") * MS
             ):
                 continue
-            sees = client in self.scene.shared.staleness.known.refreshing
+            sees = client in self.context.shared.staleness.known.refreshing
             yield self.finding(
                 f"client {client}, topic {topic}",
                 f"{client} got {episodes.stubborn_errors:,} errors in a row on {topic}"

@@ -130,18 +130,18 @@ class ClosedByBroker(Rule):
         return rows.closing
 
     def add(self, exchange: Exchange) -> None:
-        self.scene.shared.closings.add(exchange)
+        self.context.shared.closings.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         found: dict[tuple[str, Reason], _Closures] = {}
-        for closing in self.scene.shared.closings.known.result():
+        for closing in self.context.shared.closings.known.result():
             if closing.reason in _CASES:
                 found.setdefault((closing.broker, closing.reason), _Closures()).add(closing)
         for (broker, reason), closed in found.items():
             yield self._finding(broker, reason, closed)
 
     def _finding(self, broker: str, reason: Reason, closed: _Closures) -> Finding:
-        shown, case = self.scene.capture.names.shown(broker), _CASES[reason]
+        shown, case = self.context.capture.names.shown(broker), _CASES[reason]
         text = (
             f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
             f" {case.meaning}"

@@ -13,7 +13,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of, some_of, unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
 from captures.analysis.groups.calls import group_of
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -93,8 +93,8 @@ class CommitFailures(Rule):
     MOST_CLIENTS = 20
     """Most clients that are kept of a group and an error."""
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._failures: dict[_Key, _Failures] = {}
         self._succeeded: dict[str, int] = {}
         self._commits = 0
@@ -122,7 +122,7 @@ class CommitFailures(Rule):
     def findings(self) -> Iterator[Finding]:
         """Yield one finding for each group and error, separately for members and others."""
         members = {
-            timeline.group: {member.client for member in timeline.members} for timeline in self.scene.groups
+            timeline.group: {member.client for member in timeline.members} for timeline in self.context.groups
         }
         for key, failures in self._failures.items():
             # a client that names no member may be one, or have been one just before
@@ -171,7 +171,7 @@ class CommitFailures(Rule):
         return _OTHER_ADVICE if known is None else known.advice
 
     def blind(self) -> str:
-        return "" if self._commits else NO_GROUPS if not self.scene.groups else "no commit was captured"
+        return "" if self._commits else NO_GROUPS if not self.context.groups else "no commit was captured"
 
 
 def _is_outside(exchange: Exchange) -> bool:

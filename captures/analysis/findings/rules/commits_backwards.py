@@ -16,16 +16,16 @@ from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.findings.common import partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.findings.rule import Rule, RuleContext, times
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import rows_by_partition
+from captures.meaning.topic_partitions import rows_by_partition
 from dissectors.api_keys import ApiKey
 
 
-class _Place(NamedTuple):
+class _Key(NamedTuple):
     group: str
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class _Kind(Enum):
     """A client that is no member, in a group with members."""
 
 
-class _Behind(NamedTuple):
+class _LowerPartition(NamedTuple):
     """A partition with a lower commit.
 
     :ivar highest: offset that had been committed
@@ -62,10 +62,10 @@ class _Behind(NamedTuple):
 
     highest: int
     connection: int
-    back: _Back
+    back: _LowerCommits
 
 
-class _Back(msgspec.Struct):
+class _LowerCommits(msgspec.Struct):
     """Lower commits of a group for a topic.
 
     :ivar offsets: total distance
@@ -113,11 +113,11 @@ class CommitsBackwards(Rule):
     apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
     unseen = "no commit was captured"
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._latest: dict[_Place, _Commit] = {}
-        self._behind: dict[_Place, _Behind] = {}
-        self._found: dict[tuple[str, str, _Kind], _Back] = {}
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._latest: dict[_Key, _Commit] = {}
+        self._behind: dict[_Key, _LowerPartition] = {}
+        self._found: dict[tuple[str, str, _Kind], _LowerCommits] = {}
         self._stored: CommitColumns | None = None
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -143,7 +143,7 @@ class CommitsBackwards(Rule):
             self._given(exchange)
         else:
             self.saw_any = True
-            self._committed(StoredCommit.of(exchange, self.scene.records.committed(exchange)))
+            self._committed(StoredCommit.of(exchange, self.context.records.committed(exchange)))
 
     def _take_in(self, number: float) -> None:
         """Add the commits from columns before exchange `number`."""
@@ -152,14 +152,14 @@ class CommitsBackwards(Rule):
 
     def _committed(self, stored: StoredCommit) -> None:
         for (topic, partition), offset in stored.offsets if stored.group else ():
-            place = _Place(stored.group, topic, partition)
+            key = _Key(stored.group, topic, partition)
             commit = _Commit(offset, stored.client, stored.member)
-            before = self._latest.get(place)
+            before = self._latest.get(key)
             if before is not None and offset < before.offset:
-                self._goes_back(stored, place, before, commit)
-            elif place in self._behind and offset >= self._behind[place].highest:
-                del self._behind[place]
-            self._latest[place] = commit
+                self._goes_back(stored, key, before, commit)
+            elif key in self._behind and offset >= self._behind[key].highest:
+                del self._behind[key]
+            self._latest[key] = commit
 
     def _given(self, exchange: Exchange) -> None:
         """Check whether a consumer gets a lower offset, so that it starts there.
@@ -169,16 +169,16 @@ class CommitsBackwards(Rule):
         request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
-            for (topic, partition), row in rows_by_partition(body, "topics", self.scene.names):
-                place, offset = _Place(group, topic, partition), number(row, "committed_offset")
-                behind = self._behind.get(place)
+            for (topic, partition), row in rows_by_partition(body, "topics", self.context.names):
+                key, offset = _Key(group, topic, partition), number(row, "committed_offset")
+                behind = self._behind.get(key)
                 if behind is None or behind.connection == exchange.connection:
                     continue
                 if 0 <= offset < behind.highest:
                     behind.back.given += behind.highest - offset
-                    del self._behind[place]
+                    del self._behind[key]
 
-    def _goes_back(self, stored: StoredCommit, place: _Place, before: _Commit, commit: _Commit) -> None:
+    def _goes_back(self, stored: StoredCommit, key: _Key, before: _Commit, commit: _Commit) -> None:
         if before.member and not commit.member:
             kind = _Kind.RESET
         else:
@@ -187,20 +187,20 @@ class CommitsBackwards(Rule):
                 if (before.client, before.member) == (commit.client, commit.member)
                 else _Kind.OTHER
             )
-        back = self._found.setdefault((place.group, place.topic, kind), _Back())
-        known = self._behind.get(place)
+        back = self._found.setdefault((key.group, key.topic, kind), _LowerCommits())
+        known = self._behind.get(key)
         highest = before.offset if known is None else max(known.highest, before.offset)
-        self._behind[place] = _Behind(highest, stored.connection, back)
+        self._behind[key] = _LowerPartition(highest, stored.connection, back)
         if back.number != stored.number:
             back.seen.note(stored.number, stored.time)
             back.number = stored.number
-        back.partitions.add(place.partition)
+        back.partitions.add(key.partition)
         distance = before.offset - commit.offset
         back.offsets += distance
         if distance > back.farthest:
             back.farthest = distance
             by = "" if commit.client == before.client else f" by {before.client}"
-            where = f"{place.topic}-{place.partition}"
+            where = f"{key.topic}-{key.partition}"
             back.example = f"{where} from {before.offset:,}{by} to {commit.offset:,} by {commit.client}"
 
     def findings(self) -> Iterator[Finding]:
@@ -237,7 +237,7 @@ class CommitsBackwards(Rule):
             )
 
 
-def _offsets_by_place(rows: DecisionColumns, asked: PartitionOffsets) -> dict[_Place, _Offsets]:
+def _offsets_by_place(rows: DecisionColumns, asked: PartitionOffsets) -> dict[_Key, _Offsets]:
     """Return the offsets of commits, which are sorted by group, partition and time."""
     if not len(asked.rows):
         return {}
@@ -250,19 +250,19 @@ def _offsets_by_place(rows: DecisionColumns, asked: PartitionOffsets) -> dict[_P
     _, topics = rows.topics("asked_topics")
     groups = rows.columns.texts("groups")
     found = {}
-    for code, place, *of_place in zip(*(column.tolist() for column in columns), strict=True):
-        topic, partition = PartitionOffsets.split(place)
+    for code, key, *of_place in zip(*(column.tolist() for column in columns), strict=True):
+        topic, partition = PartitionOffsets.split(key)
         name = (groups[code] if code >= 0 else None) or ""
-        found[_Place(name, topics[topic], partition)] = _Offsets(*of_place)
+        found[_Key(name, topics[topic], partition)] = _Offsets(*of_place)
     return found
 
 
-def _groups_going_back(parts: Sequence[Mapping[_Place, _Offsets]]) -> set[str]:
+def _groups_going_back(parts: Sequence[Mapping[_Key, _Offsets]]) -> set[str]:
     """Return the groups that asked to commit a lower offset than before."""
-    found, last = set[str](), dict[_Place, int]()
+    found, last = set[str](), dict[_Key, int]()
     for part in parts:
-        for place, offsets in part.items():
-            if offsets.back or offsets.first < last.get(place, offsets.first):
-                found.add(place.group)
-            last[place] = offsets.last
+        for key, offsets in part.items():
+            if offsets.back or offsets.first < last.get(key, offsets.first):
+                found.add(key.group)
+            last[key] = offsets.last
     return found

@@ -11,7 +11,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.batch_samples import FlowKey, FlowTotals, SamplingRule, worth_a_look
 from captures.analysis.findings.finding import Finding, Occurrences
-from captures.analysis.findings.rule import Scene, Threshold, Unit
+from captures.analysis.findings.rule import RuleContext, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.meaning import words
 from dissectors.budget import Budget, message_budget
@@ -51,8 +51,8 @@ class CompressionGrows(SamplingRule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._flows: dict[FlowKey, _BatchSample] = {}
 
     def samples(self, codec: Codec, flow: FlowTotals) -> bool:
@@ -65,7 +65,7 @@ class CompressionGrows(SamplingRule):
     def add(self, exchange: Exchange) -> None:
         super().add(exchange)
         budget = message_budget()
-        for part in self.scene.records.produced(exchange):
+        for part in self.context.records.produced(exchange):
             for batch in part.batches:
                 # message sets of magic 0 and 1 have their codec inside, so they are not compared
                 if batch.magic == 2 and batch.codec != Codec.NONE:

@@ -10,7 +10,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
@@ -42,8 +42,8 @@ class ConnectionChurn(Rule):
         Threshold("life", 10_000, Unit.MILLISECONDS, "half of them lived no longer than this"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._clients: dict[int, str] = {}
         """Client ID of each connection on which something was answered; empty if it has none."""
 
@@ -56,7 +56,7 @@ class ConnectionChurn(Rule):
             self._clients[exchange.connection] = exchange.client_id or ""
 
     def findings(self) -> Iterator[Finding]:
-        capture = self.scene.capture
+        capture = self.context.capture
         begun = capture.connections.syn_time
         found: dict[tuple[str, str], list[int]] = {}
         by_kproxy = capture.notes.ended_connections
@@ -69,12 +69,12 @@ class ConnectionChurn(Rule):
             most = _most_within(opened, _MINUTE)
             if most < self.limit("opened"):
                 continue
-            life = int(np.median(_lives(self.scene, times)))
+            life = int(np.median(_lives(self.context, times)))
             if life <= self.limit("life") * SECOND // 1000:
                 yield self._finding(host, broker, times, most, life)
 
     def _finding(self, host: str, broker: str, opened: list[int], most: int, life: int) -> Finding:
-        names, begun = self.scene.capture.names, self.scene.capture.connections.syn_time
+        names, begun = self.context.capture.names, self.context.capture.connections.syn_time
         seen = Occurrences()
         for connection in opened:
             seen.note(0, int(begun[connection]))
@@ -97,12 +97,12 @@ def _most_within(times: Int64s, span: int) -> int:
     return int((np.arange(len(times)) - np.searchsorted(times, times - span)).max()) + 1 if len(times) else 0
 
 
-def _lives(scene: Scene, connections: list[int]) -> Int64s:
+def _lives(context: RuleContext, connections: list[int]) -> Int64s:
     """Return the lifetimes of connections in ns; those of open connections end now."""
     rows = np.array(connections, np.int64)
-    all_of_them = scene.capture.connections
-    latest = scene.capture.observed_until(rows)
-    gone = all_of_them.closed_before(rows, scene.capture.latest + 1)
+    all_of_them = context.capture.connections
+    latest = context.capture.observed_until(rows)
+    gone = all_of_them.closed_before(rows, context.capture.latest + 1)
     ends = np.where(gone, all_of_them.last_time[rows], latest)
     lives: Int64s = ends - all_of_them.first_time[rows]
     return lives

@@ -9,7 +9,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected, with_errors
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
@@ -32,8 +32,8 @@ class ControllerMoves(Rule):
     key = Key.BROKER
     apis = None
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._asked: dict[str, tuple[Occurrences, dict[str, None]]] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -47,7 +47,7 @@ class ControllerMoves(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for broker, (seen, clients) in self._asked.items():
-            shown = self.scene.capture.names.shown(broker)
+            shown = self.context.capture.names.shown(broker)
             yield self.finding(
                 f"broker {shown}",
                 f"{shown} refused {words.counted(seen.count, 'request')} of {some_of(clients)} because it is not the "

@@ -17,7 +17,7 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
 from captures.arrays import Bools
 from captures.exchanges import NO_ANSWER_SEEN, Exchange
 from captures.meaning import groups_in, transactional_ids_in
@@ -88,8 +88,8 @@ class CoordinatorUnavailable(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._awaited: dict[tuple[str, str], _Outage] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:

@@ -13,7 +13,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -62,8 +62,8 @@ class CrcFailures(Rule):
     key = Key.CLIENT
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._found: dict[_Flow, _Damage] = {}
         self._batches = 0
         self._incomplete = 0
@@ -78,9 +78,9 @@ class CrcFailures(Rule):
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:
-            self._check(exchange, Flag.REQUEST_DAMAGED, self.scene.records.produced(exchange))
+            self._check(exchange, Flag.REQUEST_DAMAGED, self.context.records.produced(exchange))
         else:
-            self._check(exchange, Flag.RESPONSE_DAMAGED, self.scene.records.fetched(exchange))
+            self._check(exchange, Flag.RESPONSE_DAMAGED, self.context.records.fetched(exchange))
 
     def _check(
         self, exchange: Exchange, damaged: Flag, parts: Iterable[ProducedPartition | FetchedPartition]

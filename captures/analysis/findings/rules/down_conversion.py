@@ -12,7 +12,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import consumer, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
@@ -32,7 +32,7 @@ class _Flow(NamedTuple):
     topic: str
 
 
-class _Old(msgspec.Struct):
+class _OldFetches(msgspec.Struct):
     """Fetches with old versions.
 
     :ivar served: fetches that got records
@@ -65,10 +65,10 @@ class DownConversion(Rule):
     severity = Severity.LOW
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._stored: dict[str, int] = {}
-        self._found: dict[_Flow, _Old] = {}
+        self._found: dict[_Flow, _OldFetches] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         old = rows.of_version(lambda key, version: key == ApiKey.FETCH and version < _READS_ZSTD)
@@ -79,11 +79,11 @@ class DownConversion(Rule):
         if version is None:
             return
         if exchange.api_key == ApiKey.PRODUCE:
-            for written in self.scene.records.produced(exchange):
+            for written in self.context.records.produced(exchange):
                 if not written.error:
                     self._stores(written.topic, max((batch.magic for batch in written.batches), default=0))
             return
-        for part in self.scene.records.fetched(exchange):
+        for part in self.context.records.fetched(exchange):
             magic = max((batch.magic for batch in part.batches), default=0)
             self._stores(part.topic, magic)
             failed = (part.error == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and version < _READS_ZSTD) or (
@@ -97,7 +97,7 @@ class DownConversion(Rule):
         self._stored[topic] = max(self._stored.get(topic, 0), magic)
 
     def _old(self, exchange: Exchange, version: int, part: FetchedPartition, magic: int) -> None:
-        old = self._found.setdefault(_Flow(client_name(exchange), part.topic), _Old())
+        old = self._found.setdefault(_Flow(client_name(exchange), part.topic), _OldFetches())
         old.versions.add(version)
         if part.error:
             old.failed.setdefault(part.error, Occurrences()).add(exchange)

@@ -15,7 +15,7 @@ from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.columns import NO_VALUE
@@ -85,8 +85,8 @@ class EmptyFetches(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._lines: dict[_Line, _FetchCounts] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -120,7 +120,7 @@ class EmptyFetches(Rule):
         line.fetches += 1
         line.max_wait = number(request, "max_wait_ms", 0)
         line.min_bytes = number(request, "min_bytes", 0)
-        size = sum(part.size for part in self.scene.records.fetched(exchange))
+        size = sum(part.size for part in self.context.records.fetched(exchange))
         if not size:
             line.empty.add(exchange)
             line.busiest.add(exchange.time)

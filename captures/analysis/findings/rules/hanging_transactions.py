@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import one_of, together, transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Transaction, Transactions
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.record_traffic import FetchedPartition
@@ -33,7 +33,7 @@ _ADVICE = (
 )
 
 
-class _Stable(msgspec.Struct):
+class _StableOffset(msgspec.Struct):
     """The progress of a partition's last stable offset.
 
     :ivar since: when the offset was first seen with records after it
@@ -110,10 +110,10 @@ class HangingTransactions(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._transactions = Transactions()
-        self._stable: dict[tuple[str, int], _Stable] = {}
+        self._stable: dict[tuple[str, int], _StableOffset] = {}
         self._refused: dict[str, _LateEndTxn] = {}
         self._aborted: dict[str, _AbortedTransactions] = {}
         self._late: dict[str, tuple[int, Occurrences]] = {}
@@ -130,7 +130,7 @@ class HangingTransactions(Rule):
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.FETCH:
-            for part in self.scene.records.fetched(exchange):
+            for part in self.context.records.fetched(exchange):
                 self._fetched(exchange, part)
         elif exchange.api_key == ApiKey.DESCRIBE_TRANSACTIONS:
             self._describe(exchange)
@@ -149,14 +149,14 @@ class HangingTransactions(Rule):
         stable, end = part.last_stable_offset, part.high_watermark
         if part.error or stable < 0 or end < 0:
             return
-        place = part.topic, part.partition
-        known = self._stable.get(place)
+        tp = part.topic, part.partition
+        known = self._stable.get(tp)
         if stable >= end:
             if known is not None:
                 known.offset = -1
             return
         if known is None:
-            known = self._stable[place] = _Stable()
+            known = self._stable[tp] = _StableOffset()
         if stable > known.offset:
             known.offset, known.since, known.number = stable, exchange.time, exchange.number
         elif stable < known.offset:
@@ -223,7 +223,7 @@ class HangingTransactions(Rule):
                 filter_text=f"transactional_id == {quoted(name)}",
                 severity=Severity.LOW,
             )
-        held_up: dict[str, dict[int, _Stable]] = {}
+        held_up: dict[str, dict[int, _StableOffset]] = {}
         for (topic, partition), stable in self._stable.items():
             if stable.seen:
                 held_up.setdefault(topic, {})[partition] = stable
@@ -243,7 +243,7 @@ class HangingTransactions(Rule):
             # without requests to the coordinator, the end of a transaction would not be seen
             if known.open is None or not known.coordinated:
                 continue
-            age = int(self.scene.capture.observed_until(known.open.connection)) - known.open.time
+            age = int(self.context.capture.observed_until(known.open.connection)) - known.open.time
             if age <= self._bound(known):
                 continue
             timeout = "" if known.timeout is None else f" (transaction.timeout.ms {span(known.timeout)})"
@@ -281,7 +281,7 @@ class HangingTransactions(Rule):
             filter_text=f"api == EndTxn and transactional_id == {quoted(name)} and error",
         )
 
-    def _held_up(self, topic: str, partitions: dict[int, _Stable]) -> Finding:
+    def _held_up(self, topic: str, partitions: dict[int, _StableOffset]) -> Finding:
         worst = max(partitions, key=lambda partition: partitions[partition].longest)
         longest, offset, end = partitions[worst].longest
         more = len(partitions) - 1

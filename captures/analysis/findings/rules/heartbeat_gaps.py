@@ -17,7 +17,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.of_groups import NO_GROUPS, named
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
 from captures.analysis.groups.calls import HEARTBEATS, group_of
 from captures.analysis.groups.vocabulary import Kind
 from captures.arrays import Bools
@@ -55,7 +55,7 @@ class _LastContact(msgspec.Struct):
     broker: str
 
 
-class _Late(msgspec.Struct):
+class _LateHeartbeats(msgspec.Struct):
     """Late heartbeats in one group.
 
     :ivar clients: client IDs, or addresses
@@ -120,12 +120,12 @@ class HeartbeatGaps(Rule):
         Threshold("session", 45_000, Unit.MILLISECONDS, "session timeout of groups of the newer protocols"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._calls = False
         self._timeouts = False  # a session timeout
         self._contacts: OrderedDict[tuple[str, str], _LastContact] = OrderedDict()
-        self._late: dict[str, _Late] = {}
+        self._late: dict[str, _LateHeartbeats] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of all calls of members that may be late, and of one as evidence that calls exist.
@@ -206,7 +206,7 @@ class HeartbeatGaps(Rule):
         gap = exchange.time - contact.time
         if session <= 0 or gap * 100 < session * self.limit("share") or gap > session * _MOST:
             return
-        late = self._late.setdefault(key[0], _Late(kind))
+        late = self._late.setdefault(key[0], _LateHeartbeats(kind))
         if len(late.clients) < MOST_CLIENTS:
             late.clients.add(client_name(exchange))
         late.seen.note(exchange.number, exchange.time)

@@ -61,7 +61,7 @@ class InstanceConflicts(RefusedMembers):
         """Return the clients that have the instance IDs; empty if unknown, or if they share a client ID."""
         refused = [
             each
-            for timeline in self.scene.groups
+            for timeline in self.context.groups
             if words.line(timeline.group) == group
             for each in timeline.refused
             if each.error == code

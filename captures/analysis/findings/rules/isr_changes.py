@@ -8,12 +8,12 @@ import msgspec
 
 from captures.analysis.findings.common import on_topics, one_of, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.exchanges import Exchange
-from captures.meaning import places
+from captures.meaning import topic_partitions
 from captures.meaning.exchange import Body, items, number, rows
-from captures.meaning.places import TopicPartition
 from captures.meaning.replication import new_isr
+from captures.meaning.topic_partitions import TopicPartition
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import MS
@@ -68,8 +68,8 @@ class IsrChanges(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._replicas: dict[TopicPartition, frozenset[int]] = {}
         self._isr: dict[TopicPartition, frozenset[int]] = {}
         self._brokers: dict[int, _Replica] = {}
@@ -95,21 +95,21 @@ class IsrChanges(Rule):
         self, exchange: Exchange
     ) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
         """Yield partitions with their ISR, and all their replicas, empty if not in the message."""
-        names = whole_ids(self.scene.names)
+        names = whole_ids(self.context.names)
         match exchange.api_key:
             case ApiKey.METADATA | ApiKey.DESCRIBE_TOPIC_PARTITIONS:
-                pairs = places.each(rows(exchange.response_body, "topics"), names)
+                pairs = topic_partitions.each(rows(exchange.response_body, "topics"), names)
                 yield from _states(pairs, "isr_nodes", "replica_nodes")
             case ApiKey.LEADER_AND_ISR | ApiKey.UPDATE_METADATA:
                 request = exchange.request_body
                 alone = rows(request, "ungrouped_partition_states")
-                pairs = [(places.topic(row, names), row) for row in alone]
-                pairs += places.each(rows(request, "topic_states"), names)
+                pairs = [(topic_partitions.topic(row, names), row) for row in alone]
+                pairs += topic_partitions.each(rows(request, "topic_states"), names)
                 yield from _states(pairs, "isr", "replicas")
             case _:
-                answers = places.rows_by_partition(exchange.response_body, "topics", names)
+                answers = topic_partitions.rows_by_partition(exchange.response_body, "topics", names)
                 refused = {tp for tp, row in answers if number(row, "error_code", 0)}
-                for tp, row in places.rows_by_partition(exchange.request_body, "topics", names):
+                for tp, row in topic_partitions.rows_by_partition(exchange.request_body, "topics", names):
                     if tp not in refused and exchange.response_body:
                         yield tp, frozenset(new_isr(row)), frozenset()
 
@@ -171,7 +171,7 @@ class IsrChanges(Rule):
 
     def _known_out(self, replica: _Replica) -> int:
         """Return how long a broker is known to be missing, in ns."""
-        observed_until = self.scene.capture.observed_until
+        observed_until = self.context.capture.observed_until
         return max(
             (
                 (until if teller < 0 else max(until, int(observed_until(teller)))) - since
@@ -188,7 +188,7 @@ def _states(
     pairs: Iterable[tuple[str, Body]], isr: str, replicas: str
 ) -> Iterator[tuple[TopicPartition, frozenset[int], frozenset[int]]]:
     for name, row in pairs:
-        index = places.index(row)
+        index = topic_partitions.index(row)
         if index is not None:
             yield TopicPartition(name, index), frozenset(items(row, isr)), frozenset(items(row, replicas))
 
@@ -197,4 +197,4 @@ def _partitions(found: Iterable[TopicPartition]) -> str:
     grouped: dict[str, list[int]] = {}
     for name, index in sorted(found):
         grouped.setdefault(name, []).append(index)
-    return places.groups_text(grouped)
+    return topic_partitions.groups_text(grouped)

@@ -12,7 +12,7 @@ from captures.analysis.findings.common import unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import WINDOW, Busiest
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import words
@@ -68,8 +68,8 @@ class MetadataStorms(Rule):
         Threshold("rate", 5, Unit.A_SECOND, "metadata requests of a client on average over ten seconds"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._asked: dict[tuple[str, str], _MetadataRequests] = {}
         """By client ID and host: many processes may share an ID, and each may ask as it starts."""
 

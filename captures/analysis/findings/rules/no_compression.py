@@ -11,7 +11,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.batch_samples import FlowKey, FlowTotals, SamplingRule, worth_a_look
 from captures.analysis.findings.finding import Finding, Occurrences
-from captures.analysis.findings.rule import Scene, Threshold, Unit
+from captures.analysis.findings.rule import RuleContext, Threshold, Unit
 from captures.analysis.record_traffic import ProducedPartition
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -21,7 +21,7 @@ _SAMPLE = 1 << 16
 """Bytes of a batch that are compressed to estimate the saving."""
 
 
-class _Plain(msgspec.Struct):
+class _UncompressedData(msgspec.Struct):
     """Uncompressed produced data.
 
     :ivar size: bytes of records fields
@@ -57,14 +57,14 @@ class NoCompression(SamplingRule):
         Threshold("saving", 30, Unit.PERCENT, "least saving by compression"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._flows: dict[FlowKey, _Plain] = {}
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._flows: dict[FlowKey, _UncompressedData] = {}
 
     def samples(self, codec: Codec, flow: FlowTotals) -> bool:
         return codec == Codec.NONE and flow.size >= self.limit("size")
 
-    def _take_in(self, key: FlowKey, plain: _Plain, number: float = math.inf) -> None:
+    def _take_in(self, key: FlowKey, plain: _UncompressedData, number: float = math.inf) -> None:
         """Add the counted elements of a flow before exchange `number`."""
         for elements in self.counted_before(key, number):
             plain.seen.include(elements.seen)
@@ -72,15 +72,15 @@ class NoCompression(SamplingRule):
 
     def add(self, exchange: Exchange) -> None:
         super().add(exchange)
-        for part in self.scene.records.produced(exchange):
+        for part in self.context.records.produced(exchange):
             if part.batches and all(batch.codec == Codec.NONE for batch in part.batches):
                 flow = FlowKey(client_name(exchange), part.topic, Codec.NONE)
-                plain = self._flows.setdefault(flow, _Plain())
+                plain = self._flows.setdefault(flow, _UncompressedData())
                 self._take_in(flow, plain, exchange.number)
                 self._plain(exchange, plain, part)
 
     @staticmethod
-    def _plain(exchange: Exchange, plain: _Plain, part: ProducedPartition) -> None:
+    def _plain(exchange: Exchange, plain: _UncompressedData, part: ProducedPartition) -> None:
         plain.seen.add(exchange)
         plain.size += part.size
         if worth_a_look(plain.seen.count):

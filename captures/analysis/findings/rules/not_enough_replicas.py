@@ -18,11 +18,11 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, times
+from captures.analysis.findings.rule import Rule, RuleContext, times
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning.exchange import number, rows
-from captures.meaning.places import inside, topic
+from captures.meaning.topic_partitions import inside, topic
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
@@ -58,8 +58,8 @@ class NotEnoughReplicas(Rule):
     severity = Severity.HIGH
     apis = frozenset({ApiKey.PRODUCE})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._refused: dict[str, _TopicRefusals] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -67,7 +67,7 @@ class NotEnoughReplicas(Rule):
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, _CODES)
-        for name in {topic_of(error, self.scene.names) for error in found}:
+        for name in {topic_of(error, self.context.names) for error in found}:
             refused = self._refused.setdefault(name, _TopicRefusals())
             refused.seen.add(exchange)
             refused.codes.update(error.code for error in found)
@@ -77,7 +77,7 @@ class NotEnoughReplicas(Rule):
 
     def _accept(self, exchange: Exchange) -> None:
         for holder in rows(exchange.response_body, "responses"):
-            refused = self._refused.get(topic(holder, whole_ids(self.scene.names)))
+            refused = self._refused.get(topic(holder, whole_ids(self.context.names)))
             if (
                 refused is not None
                 and exchange.time > refused.seen.last

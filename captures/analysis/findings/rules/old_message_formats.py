@@ -12,7 +12,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import consumer, on_topics, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -26,7 +26,7 @@ _FIRST_WITH_BATCHES: dict[int, int] = {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4}
 """First request versions with record batches of magic 2 (KIP-98)."""
 
 
-class _Why(Enum):
+class _Reason(Enum):
     """Why old messages are sent."""
 
     SPOKEN = ""
@@ -37,12 +37,12 @@ class _Why(Enum):
     """The log has them, and clients that support newer formats get them."""
 
 
-class _Way(NamedTuple):
+class _ApiAndReason(NamedTuple):
     api: str
-    why: _Why
+    why: _Reason
 
 
-class _Old(msgspec.Struct):
+class _OldMessages(msgspec.Struct):
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
     magics: set[int] = set()
     versions: set[int] = set()
@@ -65,10 +65,10 @@ class OldMessageFormats(Rule):
     severity = Severity.LOW
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._found: dict[_Way, _Old] = {}
-        self._offered = scene.shared.offered
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._found: dict[_ApiAndReason, _OldMessages] = {}
+        self._offered = context.shared.offered
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.with_batches(BatchTrait.OLD) | ~rows.of_api(_FIRST_WITH_BATCHES)
@@ -79,9 +79,9 @@ class OldMessageFormats(Rule):
             return
         parts: Iterable[ProducedPartition | FetchedPartition] = ()
         if exchange.api_key == ApiKey.PRODUCE:
-            parts = self.scene.records.produced(exchange)
+            parts = self.context.records.produced(exchange)
         elif consumer(exchange):  # brokers copy the log as it is
-            parts = self.scene.records.fetched(exchange)
+            parts = self.context.records.fetched(exchange)
         magics: dict[str, set[int]] = {}
         for part in parts:
             old = {batch.magic for batch in part.batches if batch.magic < _LATEST_MAGIC}
@@ -92,19 +92,21 @@ class OldMessageFormats(Rule):
 
     def _note(self, exchange: Exchange, magics: dict[str, set[int]]) -> None:
         version = exchange.version or 0
-        old = self._found.setdefault(_Way(exchange.api, self._why(exchange, version)), _Old())
+        old = self._found.setdefault(
+            _ApiAndReason(exchange.api, self._why(exchange, version)), _OldMessages()
+        )
         old.seen.add(exchange)
         old.magics.update(*magics.values())
         old.versions.add(version)
         old.clients[client_name(exchange)] = None
         old.topics.update(dict.fromkeys(magics))
 
-    def _why(self, exchange: Exchange, version: int) -> _Why:
+    def _why(self, exchange: Exchange, version: int) -> _Reason:
         bound = _FIRST_WITH_BATCHES[exchange.api_key or 0]
         if version >= bound and exchange.api_key == ApiKey.FETCH:
-            return _Why.STORED
+            return _Reason.STORED
         offered = self._offered.known.of([exchange.broker], exchange.api)
-        return _Why.OLD_BROKER if offered is not None and offered[1] < bound else _Why.SPOKEN
+        return _Reason.OLD_BROKER if offered is not None and offered[1] < bound else _Reason.SPOKEN
 
     def findings(self) -> Iterator[Finding]:
         for way, old in self._found.items():
@@ -122,23 +124,23 @@ class OldMessageFormats(Rule):
                 advice,
                 old.seen,
                 filter_text=f"api == {way.api} and version >= {least} and version <= {most}{on_topics(old.topics)}",
-                severity=Severity.INFO if way.why is _Why.OLD_BROKER else None,
+                severity=Severity.INFO if way.why is _Reason.OLD_BROKER else None,
             )
 
 
 _MEANINGS = {
-    _Why.SPOKEN: (
+    _Reason.SPOKEN: (
         "with {}",
         (
             "Update the clients, or let them use newer versions (librdkafka: api.version.request=true, kafka-python: "
             "no api_version, sarama: Config.Version): Kafka 4 refuses these requests (finding refused_by_kafka_4)."
         ),
     ),
-    _Why.OLD_BROKER: (
+    _Reason.OLD_BROKER: (
         "with {}: the broker knows no newer version",
         "Nothing to do while the brokers are old; from 0.11 on they store messages of magic 2.",
     ),
-    _Why.STORED: (
+    _Reason.STORED: (
         "with {}: the log contains them",
         (
             "These topics are stored in an old format: unset message.format.version (log.message.format.version) on "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from captures.analysis.findings.common import Alike
+from captures.analysis.findings.common import SimilarConnections
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, times
@@ -26,14 +26,16 @@ class OtherProtocols(Rule):
     key = Key.CAPTURE
 
     def findings(self) -> Iterator[Finding]:
-        capture = self.scene.capture
-        found: dict[tuple[str, str, str], Alike] = {}
+        capture = self.context.capture
+        found: dict[tuple[str, str, str], SimilarConnections] = {}
         for connection, what in sorted(capture.foreign.items()):
             if what.startswith("TLS"):
                 continue
             client, broker = capture.shown_endpoints(connection)
             protocol = what.partition(":")[0]
-            found.setdefault((client.rpartition(":")[0], broker, protocol), Alike()).add(capture, connection)
+            found.setdefault((client.rpartition(":")[0], broker, protocol), SimilarConnections()).add(
+                capture, connection
+            )
         for (client, broker, protocol), alike in found.items():
             example = words.clipped(capture.foreign[alike.connections[0]], 120)
             yield self.finding(

@@ -8,12 +8,12 @@ from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.resets import About, Policy, Reset, Resets, Why
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.resets import About, Policy, Reset, ResetReason, Resets
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
 from dissectors.units import SECOND
@@ -68,9 +68,9 @@ class _ResetGroup:
     @property
     def severity(self) -> Severity:
         why = self.about.why
-        if why in (Why.NO_COMMIT, Why.SOME_COMMITS):
+        if why in (ResetReason.NO_COMMIT, ResetReason.SOME_COMMITS):
             return Severity.LOW if self._skipped else Severity.INFO
-        if why is Why.NEW_PARTITION:
+        if why is ResetReason.NEW_PARTITION:
             return Severity.MEDIUM if self._skipped else Severity.INFO
         if self._beyond and self.about.policy is Policy.LATEST:
             return Severity.MEDIUM
@@ -95,9 +95,9 @@ class PositionsReset(Rule):
     )
     unseen = NO_FETCH
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._resets = Resets(scene.names)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._resets = Resets(context.names)
         self._latest = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -112,15 +112,15 @@ class PositionsReset(Rule):
         if key == ApiKey.FETCH:
             if consumer(exchange):
                 self.saw_any = True
-                seen = self.scene.records.seen(exchange)
+                seen = self.context.records.seen(exchange)
                 if seen is not None:
-                    self._resets.fetch(exchange, seen, self.scene.records.fetched(exchange))
+                    self._resets.fetch(exchange, seen, self.context.records.fetched(exchange))
         elif key == ApiKey.LIST_OFFSETS:
             self._resets.list_offsets(exchange)
         elif key == ApiKey.METADATA:
             self._resets.metadata(exchange)
         elif key == ApiKey.OFFSET_COMMIT:
-            self._resets.commit(exchange, self.scene.records.committed(exchange))
+            self._resets.commit(exchange, self.context.records.committed(exchange))
         else:
             self._resets.offset_fetch(exchange)
 
@@ -134,7 +134,7 @@ class PositionsReset(Rule):
         yield from (self._finding(each) for each in by_cause.values())
         stuck: dict[tuple[str, str], tuple[Occurrences, str]] = {}
         for reader, lost in self._resets.lost.items():
-            if lost.why is Why.OUT_OF_RANGE and self._latest - lost.time >= _SOON:
+            if lost.why is ResetReason.OUT_OF_RANGE and self._latest - lost.time >= _SOON:
                 seen, _ = stuck.setdefault(
                     (reader.client, reader.topic),
                     (Occurrences(), f"{reader.topic}-{reader.partition} at {lost.position:,}"),
@@ -156,7 +156,7 @@ class PositionsReset(Rule):
         about, clients = group.about, some_of(group.clients)
         who = f"Group {about.group} ({clients})" if about.group else f"Client {clients}"
         where = {topic: sorted(partitions) for topic, partitions in group.partitions.items()}
-        cause = _CAUSES[about.why].format(where=places.groups_text(where))
+        cause = _CAUSES[about.why].format(where=topic_partitions.groups_text(where))
         how = ": ".join(
             filter(None, (f"{who} {cause} and continued at the {_ENDS[about.policy]}", group.losses()))
         )
@@ -181,11 +181,11 @@ class PositionsReset(Rule):
 
 
 _CAUSES = {
-    Why.OUT_OF_RANGE: "asked for an offset of {where} that does not exist (OFFSET_OUT_OF_RANGE)",
-    Why.NO_COMMIT: "has no committed offset for {where}",
-    Why.LOST_COMMIT: "has no committed offset for {where} any more",
-    Why.SOME_COMMITS: "has no committed offset for {where}, but for other partitions,",
-    Why.NEW_PARTITION: "has no committed offset for {where}, added since the capture began,",
+    ResetReason.OUT_OF_RANGE: "asked for an offset of {where} that does not exist (OFFSET_OUT_OF_RANGE)",
+    ResetReason.NO_COMMIT: "has no committed offset for {where}",
+    ResetReason.LOST_COMMIT: "has no committed offset for {where} any more",
+    ResetReason.SOME_COMMITS: "has no committed offset for {where}, but for other partitions,",
+    ResetReason.NEW_PARTITION: "has no committed offset for {where}, added since the capture began,",
 }
 _ENDS = {
     Policy.LATEST: "end (auto.offset.reset=latest)",
@@ -193,17 +193,16 @@ _ENDS = {
     Policy.BY_DURATION: "offset of a point in time (auto.offset.reset=by_duration)",
 }
 _ADVICE = {
-    Why.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage of this "
-    "consumer, and watch its lag. An offset beyond the end shows that the topic was created again, "
-    "or lost records (unclean leader election). With auto.offset.reset=none the consumer stops "
-    "instead.",
-    Why.NO_COMMIT: "Nothing to do for a new group. The offsets of an existing one have expired "
+    ResetReason.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage of "
+    "this consumer, and watch its lag. An offset beyond the end shows that the topic was created again, or lost records "
+    "(unclean leader election). With auto.offset.reset=none the consumer stops instead.",
+    ResetReason.NO_COMMIT: "Nothing to do for a new group. The offsets of an existing one have expired "
     "(offsets.retention.minutes) or were deleted, or group.id was changed.",
-    Why.LOST_COMMIT: "The offset had been committed before: the group or its offsets were deleted, the offsets expired "
-    "(offsets.retention.minutes), or the topic was created again.",
-    Why.SOME_COMMITS: "Nothing was committed for these partitions: they were not consumed yet, they are new, or their"
-    " offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that"
-    " arrived meanwhile; earliest or by_duration (KIP-1106) does not.",
-    Why.NEW_PARTITION: "New partitions get records before consumers know of the partitions. auto.offset.reset=latest "
-    "skips these; earliest or by_duration (KIP-1106) does not.",
+    ResetReason.LOST_COMMIT: "The offset had been committed before: the group or its offsets were deleted, the offsets "
+    "expired (offsets.retention.minutes), or the topic was created again.",
+    ResetReason.SOME_COMMITS: "Nothing was committed for these partitions: they were not consumed yet, they are new, or "
+    "their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that arrived "
+    "meanwhile; earliest or by_duration (KIP-1106) does not.",
+    ResetReason.NEW_PARTITION: "New partitions get records before consumers know of the partitions. "
+    "auto.offset.reset=latest skips these; earliest or by_duration (KIP-1106) does not.",
 }

@@ -12,7 +12,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import transactional_id
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.findings.transactions import TRANSACTION_APIS, Init, Transaction, Transactions
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
@@ -28,7 +28,7 @@ _CODES = frozenset(
 )
 
 
-class _Who(NamedTuple):
+class _FencedProducer(NamedTuple):
     """The fenced producer.
 
     :ivar transaction: transactional ID; empty for a producer that is only idempotent
@@ -38,7 +38,7 @@ class _Who(NamedTuple):
     transaction: str
 
 
-class _Shut(msgspec.Struct):
+class _FencingCause(msgspec.Struct):
     """How a producer was fenced.
 
     :ivar rival: InitProducerId of the rival with the same transactional ID; None if that was not seen
@@ -68,10 +68,10 @@ class ProducerFenced(Rule):
     )
     apis = TRANSACTION_APIS
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._transactions = Transactions()
-        self._found: dict[_Who, _Shut] = {}
+        self._found: dict[_FencedProducer, _FencingCause] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(_CODES)
@@ -86,7 +86,7 @@ class ProducerFenced(Rule):
         name = transactional_id(exchange)
         if not name and exchange.api_key in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS):
             return  # a broker on behalf of producers (KIP-890), or writing markers: producers get the error too
-        shut = self._found.setdefault(_Who(client_name(exchange), name), _Shut())
+        shut = self._found.setdefault(_FencedProducer(client_name(exchange), name), _FencingCause())
         shut.seen.add(exchange)
         shut.codes.update(dict.fromkeys(sorted(codes)))
         known = self._transactions.known.get(name)
@@ -130,7 +130,7 @@ def _rival(known: Transaction, exchange: Exchange) -> Init | None:
     return latest if len(known.inits) > 1 and latest.connection != known.inits[0].connection else None
 
 
-def _explained(who: _Who, shut: _Shut) -> tuple[str, str, Certainty]:
+def _explained(who: _FencedProducer, shut: _FencingCause) -> tuple[str, str, Certainty]:
     """Return the reason, the advice, and the certainty."""
     if ErrorCode.INVALID_PRODUCER_ID_MAPPING in shut.codes:
         return (

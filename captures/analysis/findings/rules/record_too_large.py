@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.refused_records import RefusedRecords
-from captures.analysis.findings.rule import Scene
+from captures.analysis.findings.rule import RuleContext
 from captures.analysis.record_traffic import ProducedPartition
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -55,8 +55,8 @@ class RecordTooLarge(RefusedRecords):
     key = Key.CLIENT
     codes = _TOO_LARGE
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._found: dict[tuple[str, str], _TopicRefusals] = {}
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:

@@ -14,14 +14,14 @@ from captures.analysis.conditions import of_group
 from captures.analysis.findings.common import whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import named
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import GroupMember
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
 from captures.meaning.exchange import number, rows, text
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.error_codes import ErrorCode
@@ -149,9 +149,9 @@ class RecordsRedelivered(Rule):
     effect_of = EffectOf.MEMBERS
     of_groups = True
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._names = whole_ids(scene.names)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._names = whole_ids(context.names)
         self._groups: dict[str, _Group] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -185,7 +185,7 @@ class RecordsRedelivered(Rule):
         group.holds.setdefault(tp, deque(maxlen=_MOST_HOLDS)).append(hold)
 
     def findings(self) -> Iterator[Finding]:
-        members = {timeline.group: timeline.by_id() for timeline in self.scene.groups}
+        members = {timeline.group: timeline.by_id() for timeline in self.context.groups}
         for name, group in self._groups.items():
             found: dict[_RedeliveryCause, _Redeliveries] = {}
             for again in group.redelivered:

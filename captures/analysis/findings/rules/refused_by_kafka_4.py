@@ -11,7 +11,7 @@ from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import replica_of, some_of, together
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.offered_versions import kafka_4_least, refuses_old, too_old
 from captures.arrays import Bools
@@ -23,7 +23,7 @@ from dissectors.apis import api_name
 _BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 
 
-class _Old(msgspec.Struct):
+class _OldVersions(msgspec.Struct):
     """One client's versions that are too old."""
 
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
@@ -45,11 +45,11 @@ class RefusedByKafka4(Rule):
     severity = Severity.LOW
     apis = None
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._offered = scene.shared.offered
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._offered = context.shared.offered
         self._asking: set[str] = set()
-        self._old: dict[str, _Old] = {}
+        self._old: dict[str, _OldVersions] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_api({ApiKey.API_VERSIONS}) | rows.of_version(
@@ -65,13 +65,13 @@ class RefusedByKafka4(Rule):
             return
         if replica_of(exchange) >= 0:  # brokers are updated with their cluster
             return
-        old = self._old.setdefault(client, _Old())
+        old = self._old.setdefault(client, _OldVersions())
         old.seen.add(exchange)
         old.versions.setdefault(exchange.api, set()).add(version)
         old.brokers[exchange.broker] = None
 
     def findings(self) -> Iterator[Finding]:
-        held_down: dict[str, _Old] = {}
+        held_down: dict[str, _OldVersions] = {}
         for client, old in self._old.items():
             if self._held_down(client, old):
                 held_down[client] = old
@@ -80,7 +80,7 @@ class RefusedByKafka4(Rule):
         if held_down:
             yield self._old_brokers(held_down)
 
-    def _held_down(self, client: str, old: _Old) -> bool:
+    def _held_down(self, client: str, old: _OldVersions) -> bool:
         """Return whether the brokers support no newer versions, and the client requests their versions."""
         return client in self._asking and all(
             (offered := self._offered.known.of([broker], api)) is not None and offered[1] < kafka_4_least(api)
@@ -88,11 +88,11 @@ class RefusedByKafka4(Rule):
             for broker in old.brokers
         )
 
-    def _finding(self, client: str, old: _Old) -> Finding:
+    def _finding(self, client: str, old: _OldVersions) -> Finding:
         refusing = [broker for broker in old.brokers if refuses_old(self._offered.known, broker)]
         text = f"{client} uses versions that brokers of Kafka 4.0 and later do not know: {_used(old)}"
         if refusing:
-            text += f"; {some_of(map(self.scene.capture.names.shown, refusing))} is such a broker"
+            text += f"; {some_of(map(self.context.capture.names.shown, refusing))} is such a broker"
         return self.finding(
             f"client {client}",
             f"{text}.",
@@ -104,7 +104,7 @@ class RefusedByKafka4(Rule):
             severity=Severity.HIGH if refusing else self.severity,
         )
 
-    def _old_brokers(self, held_down: dict[str, _Old]) -> Finding:
+    def _old_brokers(self, held_down: dict[str, _OldVersions]) -> Finding:
         brokers = {broker: None for old in held_down.values() for broker in old.brokers}
         apis = {api for old in held_down.values() for api in old.versions}
         know = "know" if len(brokers) > 1 else "knows"
@@ -112,7 +112,7 @@ class RefusedByKafka4(Rule):
         return self.finding(
             "clients of old brokers",
             f"{some_of(held_down)} {use} versions that brokers of Kafka 4.0 and later do not know, as"
-            f" {some_of(map(self.scene.capture.names.shown, brokers))} {know} no newer ones"
+            f" {some_of(map(self.context.capture.names.shown, brokers))} {know} no newer ones"
             f" ({some_of(sorted(apis))}); {ask} brokers for their versions, and may use newer ones elsewhere.",
             "Nothing to do for these clients while the brokers are old. A broker of 2.1 or later would show whether "
             "they can use newer versions.",
@@ -123,7 +123,7 @@ class RefusedByKafka4(Rule):
         )
 
 
-def _used(old: _Old) -> str:
+def _used(old: _OldVersions) -> str:
     return some_of([f"{api} v{words.plain(sorted(found))}" for api, found in sorted(old.versions.items())])
 
 

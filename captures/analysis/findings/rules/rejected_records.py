@@ -9,7 +9,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.refused_records import Refusal, RefusedRecords
-from captures.analysis.findings.rule import Scene
+from captures.analysis.findings.rule import RuleContext
 from captures.analysis.record_traffic import ProducedPartition
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -56,8 +56,8 @@ class RejectedRecords(RefusedRecords):
     key = Key.CLIENT
     codes = _ADVICE.keys()
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._found: dict[Refusal, Occurrences] = {}
         self._messages: dict[Refusal, Counter[str]] = {}
 

@@ -19,7 +19,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.meaning import words
@@ -86,8 +86,8 @@ class RequestStorms(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._repeated: dict[tuple[str, str, bool], _Repetition] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -108,7 +108,7 @@ class RequestStorms(Rule):
         repeated.add(exchange)
         for error in found:
             repeated.codes.add(error.code)
-            topic = topic_of(error, self.scene.names)
+            topic = topic_of(error, self.context.names)
             if topic != UNNAMED:
                 repeated.topics[topic] = None
 

@@ -10,7 +10,7 @@ import msgspec
 from captures.analysis.client_identity import client_name
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.refused_records import Refusal, RefusedRecords
-from captures.analysis.findings.rule import Scene
+from captures.analysis.findings.rule import RuleContext
 from captures.analysis.record_traffic import ProducedPartition
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
@@ -71,8 +71,8 @@ class SequenceGaps(RefusedRecords):
     )
     codes = _ADVICE.keys()
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._next: dict[_Sequence, int] = {}
         self._found: dict[Refusal, _SequenceErrors] = {}
 
@@ -85,9 +85,9 @@ class SequenceGaps(RefusedRecords):
     def _taken(self, part: ProducedPartition) -> None:
         for batch in part.batches:
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
-                place = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
-                self._next.pop(place, None)
-                self._next[place] = (batch.base_sequence + (batch.count or 0)) % _SEQUENCES
+                key = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
+                self._next.pop(key, None)
+                self._next[key] = (batch.base_sequence + (batch.count or 0)) % _SEQUENCES
         while len(self._next) > _MOST_KEPT:
             del self._next[next(iter(self._next))]
 
@@ -101,8 +101,8 @@ class SequenceGaps(RefusedRecords):
         for batch in part.batches:
             if batch.producer_id < 0:
                 continue
-            place = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
-            expected = self._next.get(place)
+            key = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
+            expected = self._next.get(key)
             refused.example = (
                 f"producer {batch.producer_id} epoch {batch.producer_epoch} sent sequence {batch.base_sequence} to "
                 f"partition {part.partition}"

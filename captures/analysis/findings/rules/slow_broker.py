@@ -10,7 +10,7 @@ import msgspec
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.analysis.throttling import Throttles
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -109,8 +109,8 @@ class SlowBroker(Rule):
         Threshold("answers", 5, Unit.COUNT, "least number of responses that took longer"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._throttles = Throttles()
         self._answers: dict[tuple[str, str], _Answers] = {}
         self._polling: dict[int, int] = {}
@@ -143,7 +143,7 @@ class SlowBroker(Rule):
             slow = answers.slow.count
             if slow < self.limit("answers") or 100 * slow <= self.limit("share") * answers.all:
                 continue
-            shown = self.scene.capture.names.shown(broker)
+            shown = self.context.capture.names.shown(broker)
             limit = round(self.limit("latency"))
             part = answers.longest_part
             mostly = ""

@@ -10,19 +10,19 @@ import msgspec
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import on_topics, replica_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
-from captures.meaning import places, words
+from captures.meaning import topic_partitions, words
 from captures.meaning.exchange import number
-from captures.meaning.places import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.units import MS
 
 
-class _Late(NamedTuple):
+class _LaggingReplica(NamedTuple):
     """A replica that had not reached the end of its partition at some time.
 
     :ivar end: the offset of that end
@@ -44,7 +44,7 @@ class _Partition(msgspec.Struct):
     leader: str
     end: int = 0
     positions: dict[int, int] = {}
-    late: dict[int, _Late] = {}
+    late: dict[int, _LaggingReplica] = {}
 
     def extend(self, end: int, time: int) -> None:
         """Raise the lower bound of the end."""
@@ -53,7 +53,7 @@ class _Partition(msgspec.Struct):
         self.end = end
         for follower, position in self.positions.items():
             if position < end and follower not in self.late:
-                self.late[follower] = _Late(end, time)
+                self.late[follower] = _LaggingReplica(end, time)
 
 
 class _Follower(msgspec.Struct):
@@ -86,8 +86,8 @@ class SlowFollowers(Rule):
     )
     unseen = "no replication between brokers was captured"
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._followers: dict[int, _Follower] = {}
 
@@ -116,7 +116,7 @@ class SlowFollowers(Rule):
 
     def _produced(self, exchange: Exchange) -> None:
         responses = rows_by_partition(
-            exchange.response_body, "responses", self.scene.names, "partition_responses"
+            exchange.response_body, "responses", self.context.names, "partition_responses"
         )
         for tp, row in responses:
             base = number(row, "base_offset")
@@ -128,15 +128,15 @@ class SlowFollowers(Rule):
                     del self._partitions[tp]  # another broker leads it now
 
     def _fetched(self, exchange: Exchange) -> None:
-        for part in self.scene.records.fetched(exchange):
+        for part in self.context.records.fetched(exchange):
             if part.high_watermark > 0 and not part.error:
                 partition = self._partitions.get(part.topic_partition)
                 if partition is not None and partition.leader == exchange.broker:
                     partition.extend(part.high_watermark, exchange.end)
 
     def _asked(self, exchange: Exchange, follower: int) -> None:
-        refused = {part.topic_partition for part in self.scene.records.fetched(exchange) if part.error}
-        for tp, row in rows_by_partition(exchange.request_body, "topics", self.scene.names):
+        refused = {part.topic_partition for part in self.context.records.fetched(exchange) if part.error}
+        for tp, row in rows_by_partition(exchange.request_body, "topics", self.context.names):
             position = number(row, "fetch_offset")
             if tp in refused:
                 self._partitions.pop(tp, None)  # led by another broker, or being created
@@ -153,9 +153,11 @@ class SlowFollowers(Rule):
         partition.positions[follower] = position
         partition.extend(position, exchange.time)
         if position < partition.end and follower not in partition.late:
-            partition.late[follower] = _Late(partition.end, exchange.time)
+            partition.late[follower] = _LaggingReplica(partition.end, exchange.time)
 
-    def _late(self, exchange: Exchange, follower: int, tp: TopicPartition, late: _Late, behind: int) -> None:
+    def _late(
+        self, exchange: Exchange, follower: int, tp: TopicPartition, late: _LaggingReplica, behind: int
+    ) -> None:
         lag = exchange.time - late.since
         if lag < self.limit("lag") * MS:
             return
@@ -174,7 +176,7 @@ class SlowFollowers(Rule):
             yield self.finding(
                 f"broker {follower}",
                 f"Follower {follower} was up to {span(state.longest)}{far} behind its leaders on "
-                f"{places.groups_text(grouped)}.",
+                f"{topic_partitions.groups_text(grouped)}.",
                 "Check whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network "
                 "are fast enough, and num.replica.fetchers. After a restart of its broker this is normal until it has"
                 " caught up.",

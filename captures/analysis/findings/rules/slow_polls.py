@@ -38,7 +38,7 @@ _EXCEEDED = {
 """Subjects of findings beside the group, and their sentences."""
 
 
-class _Undone(NamedTuple):
+class _MissingSteps(NamedTuple):
     """What living members fail to do in a rebalance.
 
     :ivar subject: subject of findings, beside the group
@@ -51,13 +51,13 @@ class _Undone(NamedTuple):
 
 
 _UNDONE = {
-    Phase.NOT_JOINING: _Undone(
+    Phase.NOT_JOINING: _MissingSteps(
         "did not join",
         "Group {group} waited up to {time} for {names}: {they} knew of the rebalance and sent heartbeats, but did not "
         "join because the application did not poll.",
         _ADVICE,
     ),
-    Phase.REVOKING: _Undone(
+    Phase.REVOKING: _MissingSteps(
         "did not give up",
         "Group {group} waited up to {time} for {names} to give up partitions: {they} sent heartbeats, but the "
         "application did not poll, or could not commit.",
@@ -143,7 +143,7 @@ class SlowPolls(GroupRule):
             certainty=least_sure([cause.certainty for cause in causes]),
         )
 
-    def _held_up(self, timeline: GroupTimeline, undone: _Undone, found: list[_HeldUp]) -> Finding:
+    def _held_up(self, timeline: GroupTimeline, undone: _MissingSteps, found: list[_HeldUp]) -> Finding:
         seen = Occurrences()
         for each in found:
             seen.note(each.span.number, each.span.begin)

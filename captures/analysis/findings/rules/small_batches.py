@@ -15,7 +15,7 @@ from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
@@ -65,8 +65,8 @@ class SmallBatches(Rule):
         Threshold("size", 4096, Unit.BYTES, "average size of a batch, below which batches are tiny"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._clients: dict[str, _BatchSizes] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -98,7 +98,7 @@ class SmallBatches(Rule):
         return found
 
     def add(self, exchange: Exchange) -> None:
-        parts = self.scene.records.produced(exchange)
+        parts = self.context.records.produced(exchange)
         client = self._clients.setdefault(client_name(exchange), _BatchSizes())
         for part in parts:
             records = part.records

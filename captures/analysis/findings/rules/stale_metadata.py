@@ -86,11 +86,11 @@ class StaleMetadata(Rule):
         return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
-        self.scene.shared.staleness.add(exchange)
+        self.context.shared.staleness.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         by_client: dict[str, _EpisodeGroup] = {}
-        for (client, topic), episodes in self.scene.shared.staleness.known.result():
+        for (client, topic), episodes in self.context.shared.staleness.known.result():
             by_client.setdefault(self._subject(client, episodes), _EpisodeGroup()).add(
                 client, topic, episodes
             )

@@ -12,8 +12,8 @@ from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit, times
-from captures.analysis.findings.standing import StuckPositions
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
+from captures.analysis.findings.unchanged_positions import StuckPositions
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -73,19 +73,19 @@ class _StuckPosition(msgspec.Struct):
         return self.latest - self.since
 
 
-_Place = TypeVar("_Place")
+_Position = TypeVar("_Position")
 
 
 def _stuck_position(
-    known: dict[_Place, _StuckPosition], place: _Place, offset: int, end: int, exchange: Exchange
+    known: dict[_Position, _StuckPosition], position: _Position, offset: int, end: int, exchange: Exchange
 ) -> _StuckPosition | None:
     """Record a position; return its state, None if there is nothing to read after it."""
-    standing = known.get(place)
+    standing = known.get(position)
     if end <= offset:
-        known.pop(place, None)
+        known.pop(position, None)
         return None
     if standing is None or standing.offset != offset:
-        standing = known[place] = _StuckPosition(offset, exchange.time, (end, end), client_name(exchange))
+        standing = known[position] = _StuckPosition(offset, exchange.time, (end, end), client_name(exchange))
     standing.ends = standing.ends[0], end
     standing.client, standing.latest = client_name(exchange), exchange.time
     standing.times += 1
@@ -120,8 +120,8 @@ class StuckPosition(Rule):
     )
     unseen = NO_FETCH
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._fetched: dict[_FetchedPartition, _StuckPosition] = {}
         self._committed: dict[_CommittedPartition, _StuckPosition] = {}
         self._ends: dict[tuple[str, int], int] = {}
@@ -139,7 +139,7 @@ class StuckPosition(Rule):
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.PRODUCE:
-            for part in self.scene.records.produced(exchange):
+            for part in self.context.records.produced(exchange):
                 if part.base_offset >= 0 and not part.error:
                     self._ends_at(part.topic, part.partition, part.base_offset + (part.records or 1))
         elif exchange.api_key == ApiKey.OFFSET_COMMIT:
@@ -152,48 +152,54 @@ class StuckPosition(Rule):
         self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), end)
 
     def _fetch(self, exchange: Exchange) -> None:
-        seen = self.scene.records.seen(exchange)
+        seen = self.context.records.seen(exchange)
         if seen is None:
             return
         committed = number(exchange.request_body, "isolation_level", 0) == _READ_COMMITTED
         client = client_name(exchange)
         for dropped in seen.dropped:
             self._fetched.pop(_FetchedPartition(exchange.connection, client, *dropped), None)
-        for part in self.scene.records.fetched(exchange):
+        for part in self.context.records.fetched(exchange):
             end = part.high_watermark
             offset = seen.session.partitions.get(part.topic_partition, -1)
-            place = _FetchedPartition(exchange.connection, client, part.topic, part.partition)
+            position = _FetchedPartition(exchange.connection, client, part.topic, part.partition)
             if part.error or end < 0 or offset < 0:
-                self._fetched.pop(place, None)
+                self._fetched.pop(position, None)
                 continue
             self._ends_at(part.topic, part.partition, end)
-            standing = _stuck_position(self._fetched, place, offset, end, exchange)
+            standing = _stuck_position(self._fetched, position, offset, end, exchange)
             if standing is not None:
                 standing.full += bool(part.size)
                 standing.waits = committed and part.last_stable_offset == offset
-                self._keep(self._clients, place[1:], standing, self.limit("fetched"))
+                self._keep(self._clients, position[1:], standing, self.limit("fetched"))
 
     def _commit(self, exchange: Exchange) -> None:
         group = text(exchange.request_body, "group_id")
         if not group or exchange.errors or exchange.response is None:
             return
-        for (topic, partition), offset, _ in self.scene.records.committed(exchange):
+        for (topic, partition), offset, _ in self.context.records.committed(exchange):
             if (topic, partition) not in self._ends:
                 continue
-            place = _CommittedPartition(group, topic, partition)
-            standing = _stuck_position(self._committed, place, offset, self._ends[topic, partition], exchange)
+            position = _CommittedPartition(group, topic, partition)
+            standing = _stuck_position(
+                self._committed, position, offset, self._ends[topic, partition], exchange
+            )
             if standing is not None:
-                self._keep(self._groups, place, standing, self.limit("committed"))
+                self._keep(self._groups, position, standing, self.limit("committed"))
 
     def _keep(
-        self, found: dict[_Place, _StuckPosition], place: _Place, standing: _StuckPosition, least: float
+        self,
+        found: dict[_Position, _StuckPosition],
+        position: _Position,
+        standing: _StuckPosition,
+        least: float,
     ) -> None:
         """Keep the longest stay of each place, for the findings."""
         first, last = standing.ends
         if last > first and standing.stay >= least * MS and standing.times >= self.limit("times"):
-            known = found.get(place)
+            known = found.get(position)
             if known is None or known.stay <= standing.stay:
-                found[place] = standing
+                found[position] = standing
 
     def findings(self) -> Iterator[Finding]:
         for (client, topic, partition), standing in self._clients.items():

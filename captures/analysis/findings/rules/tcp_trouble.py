@@ -85,14 +85,14 @@ class TcpTrouble(Rule):
     )
 
     def findings(self) -> Iterator[Finding]:
-        for (client, broker), path in _paths(self.scene.capture).items():
+        for (client, broker), path in _paths(self.context.capture).items():
             for side in (0, 1):
                 yield from self._lost(client, broker, path, side)
                 yield from self._full(client, broker, path, side)
             yield from self._slow(client, broker, path)
 
     def blind(self) -> str:
-        capture = self.scene.capture
+        capture = self.context.capture
         if np.any(capture.connections.handshake >= 0) or len(capture.samples):
             return ""
         return "the capture shows no TCP handshake, so round trips are not known"
@@ -111,7 +111,7 @@ class TcpTrouble(Rule):
             f" lost, late or sent again ({words.volume(path.retransmitted[side])} twice in the capture).",
             "The network between them loses or reorders packets, so latencies on this path are not the broker's. "
             "Check its interfaces (errors, drops, duplex, MTU), the hosts' queues, and limits of virtual networks.",
-            path.seen(self.scene.capture, []),
+            path.seen(self.context.capture, []),
             connections=path.connections,
         )
 
@@ -126,7 +126,7 @@ class TcpTrouble(Rule):
             f"more from {sender} (zero window).",
             f"The process at {receiver} reads too slowly: it is busy, paused (garbage collection), or its"
             f" {'receive.buffer.bytes' if side == 0 else 'socket.receive.buffer.bytes'} is too small.",
-            path.seen(self.scene.capture, []),
+            path.seen(self.context.capture, []),
             connections=path.connections,
         )
 
@@ -139,7 +139,7 @@ class TcpTrouble(Rule):
             f"A round trip from {client} to {broker} takes {span(median)}: every answer takes at least as long.",
             "Move clients and brokers closer together (same region, client.rack with follower fetching, KIP-392), and "
             "let clients do more per request: larger batches, more fetch.max.bytes and send.buffer.bytes.",
-            path.seen(self.scene.capture, []),
+            path.seen(self.context.capture, []),
             severity=Severity.LOW,
             connections=path.connections,
         )

@@ -8,7 +8,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.analysis.throttling import ThrottleRow, ThrottleStats
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -39,8 +39,8 @@ class ThrottledClients(Rule):
         Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; below it the severity is low"),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._stats = ThrottleStats()
         self._seen: dict[tuple[str, str], Occurrences] = {}
         self._until: dict[int, tuple[int, tuple[str, str]]] = {}
@@ -80,7 +80,7 @@ class ThrottledClients(Rule):
 
     def _waited_for(self) -> set[tuple[str, str]]:
         """Return the clients and APIs with a pause that passed while the connection was open."""
-        last = self.scene.capture.connections.last_time
+        last = self.context.capture.connections.last_time
         open_still = {
             by
             for connection, (until, by) in self._until.items()

@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
@@ -26,7 +26,7 @@ _SECONDS = range(1_000_000_000, 10_000_000_000)
 """Seconds since the epoch, from 2001 on: as milliseconds they are in the first months of 1970."""
 
 
-class _Apart(msgspec.Struct):
+class _WrongTimestamps(msgspec.Struct):
     """Batches of a client and topic with wrong timestamps.
 
     :ivar batches: number of batches with a timestamp, wrong or not
@@ -68,9 +68,9 @@ class TimestampsFarOff(Rule):
     )
     unseen = NO_PRODUCE
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._found: dict[tuple[str, str], _Apart] = {}
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._found: dict[tuple[str, str], _WrongTimestamps] = {}
         self._bounds = -self.limit("past"), self.limit("future")
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -83,11 +83,11 @@ class TimestampsFarOff(Rule):
     def add(self, exchange: Exchange) -> None:
         self.saw_any = True
         now = exchange.time // MS
-        for part in self.scene.records.produced(exchange):
+        for part in self.context.records.produced(exchange):
             for batch in part.batches:
                 if batch.max_timestamp < 0:
                     continue
-                apart = self._found.setdefault((client_name(exchange), part.topic), _Apart())
+                apart = self._found.setdefault((client_name(exchange), part.topic), _WrongTimestamps())
                 apart.batches += 1
                 distance = batch.max_timestamp - now
                 if self._bounds[0] <= distance <= self._bounds[1]:

@@ -13,7 +13,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -87,8 +87,8 @@ class TinyFetches(Rule):
     )
     unseen = NO_FETCH
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._flows: dict[_Flow, _FetchSizes] = {}
         self._limits: dict[tuple[int, str], int] = {}
 
@@ -126,7 +126,7 @@ class TinyFetches(Rule):
         limit = self._limits[line] = max(sizes, default=self._limits.get(line, 0))
         whole = number(request, "max_bytes", 0)
         if limit > 0:
-            for part in self.scene.records.fetched(exchange):
+            for part in self.context.records.fetched(exchange):
                 if part.size and not part.error:
                     flow = self._flows.setdefault(_Flow(client, part.topic), _FetchSizes())
                     self._answer(exchange, flow, part, min(limit, whole) if whole > 0 else limit)

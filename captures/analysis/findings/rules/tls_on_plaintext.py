@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from captures.analysis.attempts import ended
-from captures.analysis.findings.common import Alike
+from captures.analysis.findings.common import SimilarConnections
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, times
@@ -29,14 +29,14 @@ class TlsOnPlaintext(Rule):
     key = Key.CAPTURE
 
     def findings(self) -> Iterator[Finding]:
-        capture = self.scene.capture
-        found: dict[tuple[str, str, bool], Alike] = {}
+        capture = self.context.capture
+        found: dict[tuple[str, str, bool], SimilarConnections] = {}
         for connection in sorted(capture.foreign):
             client, broker = capture.shown_endpoints(connection)
             hello = _hello_in_vain(capture, connection)
             if hello or _plain_met_tls(capture, connection):
                 key = client.rpartition(":")[0], broker, hello
-                found.setdefault(key, Alike()).add(capture, connection)
+                found.setdefault(key, SimilarConnections()).add(capture, connection)
         for (client, broker, hello), alike in found.items():
             spoke, got, advice, certainty = _TO_PLAINTEXT if hello else _TO_TLS
             yield self.finding(

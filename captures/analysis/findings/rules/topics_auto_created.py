@@ -8,7 +8,7 @@ from typing import NamedTuple
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_topic
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -53,8 +53,8 @@ class TopicsAutoCreated(Rule):
     severity = Severity.LOW
     apis = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._missing: dict[str, _MissingTopic] = {}
         self._found: dict[str, _CreatedTopics] = {}
 

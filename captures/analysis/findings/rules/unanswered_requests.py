@@ -15,7 +15,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene, Threshold, Unit
+from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
 from captures.exchanges.broker_logs import Lack
@@ -82,8 +82,8 @@ class UnansweredRequests(Rule):
         ),
     )
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._oldest: dict[int, _Request] = {}
         self._answered: dict[int, int] = {}
         """Connection -> number of the latest exchange with an answer."""
@@ -115,7 +115,7 @@ class UnansweredRequests(Rule):
     def findings(self) -> Iterator[Finding]:
         if self.blind():
             return
-        capture, limit = self.scene.capture, self.limit("longest") * MS
+        capture, limit = self.context.capture, self.limit("longest") * MS
         found: dict[tuple[str, str], _Silence] = {}
         by_kproxy = capture.notes.ended_connections
         for connection, request in (self._in_flight() | self._oldest).items():
@@ -134,14 +134,14 @@ class UnansweredRequests(Rule):
             yield self._finding(client, broker, silence)
 
     def blind(self) -> str:
-        packets = self.scene.capture.connections.streams.packets.reshape(-1, 2)
+        packets = self.context.capture.connections.streams.packets.reshape(-1, 2)
         if self._answered or not len(packets) or np.any(packets.min(axis=1) > 0):
             return ""
         return "only packets of one direction were captured"
 
     def _in_flight(self) -> dict[int, _Request]:
         """Return the oldest request of each connection that may still be answered, in a growing capture."""
-        capture, table = self.scene.capture, self.scene.capture.table
+        capture, table = self.context.capture, self.context.capture.table
         rows = np.setdiff1d(np.arange(len(table)), list(capture.notes.intervened()))
         found: dict[int, _Request] = {}
         for index in table.in_order(rows[~table.is_complete(rows)]).tolist():
@@ -162,7 +162,7 @@ class UnansweredRequests(Rule):
         return found
 
     def _finding(self, client: str, broker: str, silence: _Silence) -> Finding:
-        shown, several = self.scene.capture.names.shown(broker), silence.seen.count > 1
+        shown, several = self.context.capture.names.shown(broker), silence.seen.count > 1
         which = f"{silence.seen.count:,} requests" if several else "A request"
         over = (
             "until the client closed the connection"

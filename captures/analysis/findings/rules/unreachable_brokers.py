@@ -60,13 +60,13 @@ class UnreachableBrokers(Rule):
     )
 
     def add(self, exchange: Exchange) -> None:
-        self.scene.shared.advertised.add(exchange)
+        self.context.shared.advertised.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         found: dict[str, _Attempts] = {}
-        if not any(attempts(self.scene.capture, (Outcome.REFUSED, Outcome.SILENT))):
+        if not any(attempts(self.context.capture, (Outcome.REFUSED, Outcome.SILENT))):
             return
-        for attempt in attempts(self.scene.capture):
+        for attempt in attempts(self.context.capture):
             failed = found.setdefault(attempt.broker, _Attempts())
             if attempt.outcome is Outcome.ACCEPTED:
                 failed.accepted.append(attempt.time)
@@ -85,27 +85,27 @@ class UnreachableBrokers(Rule):
                 yield self._finding(broker, failed, elsewhere=broker.rpartition(":")[2] in ports)
 
     def blind(self) -> str:
-        begun = self.scene.capture.connections.syn_time
+        begun = self.context.capture.connections.syn_time
         return "" if np.any(begun >= 0) else "the capture shows no connection that begins"
 
     def _open_before(self, found: Iterable[str]) -> set[str]:
         """Return those of `found` with connections when the capture began."""
-        capture = self.scene.capture
+        capture = self.context.capture
         before = np.flatnonzero(capture.connections.syn_time < 0).tolist()
         return {capture.endpoints(connection)[1] for connection in before} & set(found)
 
     def _addresses(self, found: Iterable[str]) -> set[str]:
         """Return those of `found`, as ``host:port``, whose address is advertised."""
         ends = {split(broker): [Outcome.SILENT] for broker in found}
-        capture = self.scene.capture
+        capture = self.context.capture
         return {
             Address(host, address.port).shown
-            for address in self.scene.shared.advertised.known.sources
+            for address in self.context.shared.advertised.known.sources
             for host in address.hosts(capture, ends)
         }
 
     def _finding(self, broker: str, attempted: _Attempts, *, elsewhere: bool) -> Finding:
-        failed, shown = attempted.failed, self.scene.capture.names.shown(broker)
+        failed, shown = attempted.failed, self.context.capture.names.shown(broker)
         how = "were refused (RST)" if attempted.refused else "were not answered"
         if 0 < attempted.refused < failed.count:
             how = f"failed, {attempted.refused} of them refused (RST)"

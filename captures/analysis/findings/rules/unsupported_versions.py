@@ -13,7 +13,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import some_of, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.offered_versions import refuses_old, too_old
 from captures.arrays import Bools
@@ -49,10 +49,10 @@ class UnsupportedVersions(Rule):
     key = Key.BROKER
     apis = None
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
-        self._closings = scene.shared.closings
-        self._offered = scene.shared.offered
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
+        self._closings = context.shared.closings
+        self._offered = context.shared.offered
         self._refusals: dict[tuple[str, str], _VersionRefusals] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -95,7 +95,7 @@ class UnsupportedVersions(Rule):
         return old and refuses_old(self._offered.known, closing.broker)
 
     def _finding(self, client: str, broker: str, refused: _VersionRefusals, *, closed: bool) -> Finding:
-        shown = self.scene.capture.names.shown(broker)
+        shown = self.context.capture.names.shown(broker)
         asked = some_of([self._asked(broker, *each) for each in refused.versions])
         return self.finding(
             f"client {client}, broker {shown}",
@@ -123,7 +123,7 @@ class UnsupportedVersions(Rule):
 
     def _unheard(self, client: str, broker: str, refused: _VersionRefusals) -> Finding:
         """Return the finding about refused ApiVersions requests: brokers that support any version of it answer all."""
-        shown = self.scene.capture.names.shown(broker)
+        shown = self.context.capture.names.shown(broker)
         return self.finding(
             f"client {client}, broker {shown}, ApiVersions",
             f"{shown} closed {words.counted(refused.seen.count, 'connection')} of {client} on ApiVersions: brokers "

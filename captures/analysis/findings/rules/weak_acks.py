@@ -12,7 +12,7 @@ from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.arrays import Bools
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -48,8 +48,8 @@ class WeakAcks(Rule):
         ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     })  # fmt: skip
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self._flows: dict[_Flow, Occurrences] = {}
         self._replicas: dict[str, int] = {}
         self._insync: dict[str, int] = {}
@@ -83,7 +83,7 @@ class WeakAcks(Rule):
         acks = number(exchange.request_body, "acks", _ACKS_ALL)
         if acks not in (_ACKS_0, _ACKS_1):
             return
-        for topic in {part.topic for part in self.scene.records.produced(exchange)}:
+        for topic in {part.topic for part in self.context.records.produced(exchange)}:
             self._flows.setdefault(_Flow(client_name(exchange), topic, acks), Occurrences()).add(exchange)
 
     def _placed(self, response: Body) -> None:

@@ -17,7 +17,7 @@ from captures.analysis.groups.classic.memberships import Departure, Membership, 
 from captures.analysis.groups.classic.rejoins import Rejoins
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels
-from captures.analysis.groups.model import Cause, CoordinatorSeen
+from captures.analysis.groups.model import Cause, ObservedCoordinator
 from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.analysis.groups.words import left_in_words, timeout_in_words
 from dissectors.error_codes import ErrorCode
@@ -348,7 +348,7 @@ class Causes:
         return sorted([*moves, *causes], key=lambda cause: cause.time)
 
 
-def _moved(seen: CoordinatorSeen, certainty: Certainty, time: int) -> Cause:
+def _moved(seen: ObservedCoordinator, certainty: Certainty, time: int) -> Cause:
     return Cause(
         trigger=Trigger.COORDINATOR_MOVED,
         certainty=certainty,

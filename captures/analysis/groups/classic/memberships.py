@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from captures.analysis.groups.calls import Beat, Call, Commit, Join, Leave, Run, Sync
+from captures.analysis.groups.calls import Call, Commit, HeartbeatRun, Join, Leave, Run, Sync
 from dissectors.error_codes import ErrorCode
 
 _AnyCall = TypeVar("_AnyCall", bound=Call)
@@ -40,7 +40,7 @@ class Departure(msgspec.Struct, kw_only=True):
     by_admin: bool
 
 
-class Sign(NamedTuple):
+class SignOfLife(NamedTuple):
     """A time in which the coordinator saw a member as alive.
 
     :ivar number: number of the last exchange that shows it
@@ -70,7 +70,7 @@ class Membership:
     instance: str | None = None
     calls: list[Call] = field(default_factory=list)
     joins: list[Join] = field(default_factory=list)
-    signs: list[Sign] = field(default_factory=list)
+    signs: list[SignOfLife] = field(default_factory=list)
     left: Departure | None = None
     session_timeout: int | None = None
     rebalance_timeout: int | None = None
@@ -78,7 +78,7 @@ class Membership:
     unknown_since: int | None = None
     _latest: list[tuple[int, int]] = field(default_factory=list, repr=False)
     """For each sign, the latest end up to it, and the number of that exchange."""
-    _notified_beats: list[Beat] = field(default_factory=list, repr=False)
+    _notified_beats: list[HeartbeatRun] = field(default_factory=list, repr=False)
     _notified_calls: list[Call] = field(default_factory=list, repr=False)
 
     @property
@@ -107,7 +107,7 @@ class Membership:
         elif call.error == ErrorCode.UNKNOWN_MEMBER_ID:
             self.is_unknown(call.at)
         elif call.error == ErrorCode.REBALANCE_IN_PROGRESS and call.end is not None:
-            if isinstance(call, Beat):
+            if isinstance(call, HeartbeatRun):
                 self._notified_beats.append(call)
             else:
                 self._notified_calls.append(call)
@@ -155,7 +155,10 @@ class Membership:
     def beat_well(self, generation: int, after: int) -> bool:
         """Return whether a heartbeat of `generation` was answered without an error after `after`."""
         return any(
-            isinstance(call, Beat) and not call.error and call.generation == generation and call.last > after
+            isinstance(call, HeartbeatRun)
+            and not call.error
+            and call.generation == generation
+            and call.last > after
             for call in reversed(self.calls)
         )
 
@@ -164,7 +167,7 @@ class Membership:
         gaps = [
             (run.last - run.time) // (run.count - 1)
             for run in self.calls
-            if isinstance(run, Beat) and run.count > 1
+            if isinstance(run, HeartbeatRun) and run.count > 1
         ]
         return round(median(gaps)) if gaps else None
 
@@ -185,7 +188,7 @@ def _last_end(call: Call) -> int | None:
     return call.last_end or call.end if isinstance(call, Run) else call.end
 
 
-def _sign(call: Call, answered: int) -> Sign | None:
+def _sign(call: Call, answered: int) -> SignOfLife | None:
     """Return the time in which a call keeps the session alive; None if it does not."""
     if isinstance(call, Run):
         if (
@@ -194,12 +197,12 @@ def _sign(call: Call, answered: int) -> Sign | None:
             or (isinstance(call, Commit) and call.generation < 0)
         ):
             return None
-        return Sign(call.time, call.last_end or call.end, call.last_number)
+        return SignOfLife(call.time, call.last_end or call.end, call.last_number)
     if isinstance(call, Join | Sync):
         if call.error not in _LIVING:
             return None
         # a member that waits for the response is alive to the coordinator (ClassicGroupMember.hasSatisfiedHeartbeat)
-        return Sign(call.time, answered if call.end is None else call.end, call.number)
+        return SignOfLife(call.time, answered if call.end is None else call.end, call.number)
     return None
 
 

@@ -13,7 +13,7 @@ from captures.analysis.groups.calls import Join, Subscription, WorkerOrders
 from captures.analysis.groups.classic.generations import Generation, Transition
 from captures.analysis.groups.classic.memberships import Memberships
 from captures.analysis.groups.connectors import ConfigChange
-from captures.analysis.groups.context import CountSeen, GroupContext
+from captures.analysis.groups.context import GroupContext, PartitionCountChange
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import Cause, TopicPartition
 from captures.analysis.groups.vocabulary import Certainty, Trigger
@@ -209,7 +209,7 @@ class Rejoins:
         return known is not None and (known.protocols, known.metadata) != (join.protocols, join.metadata)
 
     # ------------------------------------------------------------ partitions
-    def _partitions(self, join: Join, before: Generation) -> CountSeen | None:
+    def _partitions(self, join: Join, before: Generation) -> PartitionCountChange | None:
         """Return the latest new partition count, since the leader joined, of a topic that it assigns; None if none."""
         topics = {
             topic
@@ -228,7 +228,7 @@ class Rejoins:
         seen_by_client = [seen for seen in news if seen.client == join.client]
         return max(seen_by_client or news, default=None)
 
-    def _partitions_changed(self, join: Join, change: CountSeen) -> Cause:
+    def _partitions_changed(self, join: Join, change: PartitionCountChange) -> Cause:
         topic = next(
             (
                 topic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from captures.analysis.groups.calls import Beat, Join, Subscription, Sync
+from captures.analysis.groups.calls import HeartbeatRun, Join, Subscription, Sync
 from captures.analysis.groups.classic.generations import Generation, Transition, members_of
 from captures.analysis.groups.classic.memberships import Membership, Memberships
 from captures.analysis.groups.model import GroupMember, Span, TopicPartition
@@ -153,7 +153,7 @@ def _begins(membership: Membership, assigned: dict[int, frozenset[TopicPartition
             if call.end is not None and not call.error:
                 partitions = assigned.get(call.generation) if call.assigned is None else call.assigned
                 out.append(Span(call.end, call.end, Phase.STABLE, call.generation, call.number, partitions))
-        elif isinstance(call, Beat) and call.error == ErrorCode.REBALANCE_IN_PROGRESS:
+        elif isinstance(call, HeartbeatRun) and call.error == ErrorCode.REBALANCE_IN_PROGRESS:
             if call.count >= _HELD_UP and call.end is not None:
                 out.append(Span(call.end, call.end, Phase.NOT_JOINING, call.generation, call.number))
         elif not joined and not call.error and call.generation >= 0:

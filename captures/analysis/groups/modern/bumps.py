@@ -15,7 +15,7 @@ from itertools import islice
 
 import msgspec
 
-from captures.analysis.groups.calls import Beat, Call, ModernBeat
+from captures.analysis.groups.calls import Call, HeartbeatRun, ModernHeartbeatRun
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.modern.members import ALWAYS, MemberTimeline, Roster
 from captures.analysis.groups.modern.reasons import BumpEvidence, Reason, unknown
@@ -28,7 +28,7 @@ _HIGHEST = 2**31 - 1
 """Epochs are int32. No group gets there, but any client can claim it."""
 
 
-class Bump(msgspec.Struct, kw_only=True):
+class EpochBump(msgspec.Struct, kw_only=True):
     """An increase of the group epoch.
 
     :ivar reasons: all known reasons, the first one first; never empty
@@ -53,16 +53,16 @@ class BumpLog(msgspec.Struct):
     :ivar open: later bumps, whose epochs follow from it
     """
 
-    bumps: list[Bump] = []
+    bumps: list[EpochBump] = []
     sure: int = -1
-    open: list[Bump] = []
+    open: list[EpochBump] = []
 
     @property
     def latest(self) -> int:
         """The group epoch, as far as known; -1 if unknown."""
         return self.open[-1].generation if self.open and self.sure >= 0 else self.sure
 
-    def add(self, *bumps: Bump) -> None:
+    def add(self, *bumps: EpochBump) -> None:
         """Count bumps whose epochs were not seen yet, among the open ones, in the order of time."""
         self.bumps += bumps
         self.open = sorted([*self.open, *bumps], key=lambda bump: bump.time)
@@ -82,7 +82,7 @@ class BumpLog(msgspec.Struct):
         self._number()
         self.seen(epoch)
 
-    def restart(self, bump: Bump, epoch: int) -> None:
+    def restart(self, bump: EpochBump, epoch: int) -> None:
         """Restart with a bump that led to `epoch`: the group was deleted in between, or nothing was known."""
         bump.generation = epoch
         self.bumps.append(bump)
@@ -140,7 +140,7 @@ class EpochCounter:
 
     def bumped(self, reason: Reason) -> None:
         """Count a bump with a known reason."""
-        self.counting.add(Bump(time=reason.time, reasons=[reason]))
+        self.counting.add(EpochBump(time=reason.time, reasons=[reason]))
 
     def add_possible_reason(self, reason: Reason) -> None:
         """Record a possible reason of a bump, for use if nothing else explains it."""
@@ -172,7 +172,7 @@ class EpochCounter:
         :param waits: whether the response had no assignment yet
         """
         counting = self.counting
-        bump = Bump(time=reason.time, reasons=[reason])
+        bump = EpochBump(time=reason.time, reasons=[reason])
         # Kafka 4.3 begins with epoch 1, and answers the first member with that if it has no assignment yet: regular
         # expressions are resolved, and tasks of a streams group assigned, a moment later
         resolves = self._kind is Kind.STREAMS or (
@@ -224,11 +224,11 @@ class EpochCounter:
     def hidden(self, count: int, shown: BumpEvidence) -> None:
         """Count bumps that no request announced."""
         shown = self.bounded(shown)
-        bumps = [Bump(time=reason.time, reasons=[reason]) for reason in self._explain(count, shown)]
+        bumps = [EpochBump(time=reason.time, reasons=[reason]) for reason in self._explain(count, shown)]
         rest = count - len(bumps)
         if rest:
             reason = unknown(shown, rest, self._new_coordinator(shown.time))
-            bumps.append(Bump(time=reason.time, reasons=[reason], width=rest))
+            bumps.append(EpochBump(time=reason.time, reasons=[reason], width=rest))
         self.counting.add(*bumps)
 
     def displace(self, member: MemberTimeline, shown: BumpEvidence) -> None:
@@ -288,10 +288,14 @@ class EpochCounter:
         since = bumps[-1].time if bumps else ALWAYS
         for member in self._roster.present:
             call = member.call_before(time)
-            epoch = call.epoch if isinstance(call, ModernBeat) else None
-            if isinstance(call, Beat) and not call.error:
+            epoch = call.epoch if isinstance(call, ModernHeartbeatRun) else None
+            if isinstance(call, HeartbeatRun) and not call.error:
                 epoch = call.generation
-            if isinstance(call, ModernBeat | Beat) and epoch == latest and call.last_end is not None:
+            if (
+                isinstance(call, ModernHeartbeatRun | HeartbeatRun)
+                and epoch == latest
+                and call.last_end is not None
+            ):
                 known = call.last_end if call.last_end < time else max(call.at, time - member.pace)
                 since = max(since, known)
         return min(since, time) if since else time
@@ -322,7 +326,7 @@ def _after(epoch: int, width: int) -> int:
     return min(epoch + width, _HIGHEST)
 
 
-def _is_unexplained(bump: Bump, since: int) -> bool:
+def _is_unexplained(bump: EpochBump, since: int) -> bool:
     """Return whether a bump at or after `since` has no known reason."""
     return (
         bump.time >= since

@@ -13,7 +13,15 @@ from dataclasses import replace
 
 import msgspec
 
-from captures.analysis.groups.calls import POLL_EXPIRED, Beat, Call, Join, Leave, ModernBeat, Sync
+from captures.analysis.groups.calls import (
+    POLL_EXPIRED,
+    Call,
+    HeartbeatRun,
+    Join,
+    Leave,
+    ModernHeartbeatRun,
+    Sync,
+)
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.bumps import EpochCounter
@@ -32,7 +40,7 @@ class ClassicMembers:
         self._roster = roster
         self._counter = counter
 
-    def take(self, call: Join | Sync | Beat | Leave) -> None:
+    def take(self, call: Join | Sync | HeartbeatRun | Leave) -> None:
         if isinstance(call, Leave):
             self._leave(call)
         elif call.error == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -87,7 +95,7 @@ class ClassicMembers:
         self._counter.topics.assigned(sync.assigned)
         member.note(replace(member.now(sync), epoch=sync.generation, assigned=sync.assigned, since=None))
 
-    def _beat(self, beat: Beat) -> None:
+    def _beat(self, beat: HeartbeatRun) -> None:
         member = self._roster.find(beat.member)
         if member is None and (beat.error or beat.generation <= 0 or not beat.member):
             return
@@ -186,9 +194,9 @@ class Epochs:
     def read(self) -> None:
         for call in self._calls:
             self.counter.resolve(call.at)
-            if isinstance(call, ModernBeat):
+            if isinstance(call, ModernHeartbeatRun):
                 self._beat(call if self.kind is Kind.STREAMS else self._named(call))
-            elif isinstance(call, Join | Sync | Beat | Leave):
+            elif isinstance(call, Join | Sync | HeartbeatRun | Leave):
                 self._classic.take(call)
         self.counter.resolve(self._context.now)
 
@@ -216,7 +224,7 @@ class Epochs:
                 return reason
         return silent
 
-    def _beat(self, beat: ModernBeat) -> None:
+    def _beat(self, beat: ModernHeartbeatRun) -> None:
         if beat.error == ErrorCode.UNRELEASED_INSTANCE_ID:
             self.counter.removals.refusals.add(beat)
         elif beat.error == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -233,7 +241,7 @@ class Epochs:
         elif beat.generation == 0 and beat.epoch is not None:
             self._joins(beat, beat.epoch)
 
-    def _named(self, beat: ModernBeat) -> ModernBeat:
+    def _named(self, beat: ModernHeartbeatRun) -> ModernHeartbeatRun:
         """Return a heartbeat with the names of topics that were unknown when it was read."""
         owned, assigned = self._with_names(beat.owned), self._with_names(beat.assigned)
         if owned == beat.owned and assigned == beat.assigned:
@@ -248,7 +256,7 @@ class Epochs:
         )
 
     # ------------------------------------------------------------ leaving
-    def _leaves(self, beat: ModernBeat) -> None:
+    def _leaves(self, beat: ModernHeartbeatRun) -> None:
         member = self.roster.known(beat)
         if not member.alive:
             return
@@ -260,7 +268,7 @@ class Epochs:
         member.ends(beat.time)
         self.counter.bumped(reason)
 
-    def _why_left(self, member: MemberTimeline, beat: ModernBeat) -> Reason:
+    def _why_left(self, member: MemberTimeline, beat: ModernHeartbeatRun) -> Reason:
         reason = did(Trigger.MEMBER_LEFT, "left", member, beat)
         reason.gone = True
         rejoined = self._rejoin_time(beat)
@@ -273,16 +281,16 @@ class Epochs:
             reason.alternatives = ("its application unsubscribed, and subscribed again",)
         return reason
 
-    def _rejoin_time(self, beat: ModernBeat) -> int | None:
+    def _rejoin_time(self, beat: ModernHeartbeatRun) -> int | None:
         """Return when a leaving member rejoins with the same ID; None if it does not."""
         calls = self._of_member[beat.member]
         for call in calls[bisect_right(calls, beat.time, key=lambda call: call.time) :]:
-            if isinstance(call, ModernBeat) and call.generation == 0 and not call.error:
+            if isinstance(call, ModernHeartbeatRun) and call.generation == 0 and not call.error:
                 return call.time
         return None
 
     # ------------------------------------------------------------ joining
-    def _joins(self, beat: ModernBeat, epoch: int) -> None:
+    def _joins(self, beat: ModernHeartbeatRun, epoch: int) -> None:
         roster, counter = self.roster, self.counter
         alone = roster.alone
         member = roster.find(beat.member, beat.instance)
@@ -302,11 +310,13 @@ class Epochs:
             counter.joined(reason, epoch, shown, alone=alone, waits=not beat.assigned)
         self._answered(member, beat, epoch, shown)
 
-    def _joins_unseen(self, beat: ModernBeat) -> None:
+    def _joins_unseen(self, beat: ModernHeartbeatRun) -> None:
         """Read a join whose response was not captured, if the client continues as a member."""
         calls = self._of_member[beat.member]
         index = bisect_right(calls, beat.time, key=lambda call: call.time)
-        if not any(isinstance(call, ModernBeat) and call.generation > 0 for call in calls[index : index + 1]):
+        if not any(
+            isinstance(call, ModernHeartbeatRun) and call.generation > 0 for call in calls[index : index + 1]
+        ):
             return
         member = self.roster.find(beat.member, beat.instance)
         was_there = member is not None and member.alive
@@ -327,7 +337,7 @@ class Epochs:
         return len(member.memberships) == 1 and unchanged and self.counter.started_before_capture
 
     def _why_joined(
-        self, member: MemberTimeline, beat: ModernBeat, *, returned: bool, changed: str
+        self, member: MemberTimeline, beat: ModernHeartbeatRun, *, returned: bool, changed: str
     ) -> Reason:
         text = "joined again" if len(member.memberships) > 1 else "joined"
         trigger = Trigger.MEMBER_JOINED
@@ -343,7 +353,7 @@ class Epochs:
         return reason
 
     # ------------------------------------------------------------ heartbeats of members
-    def _lives_on(self, beat: ModernBeat, epoch: int) -> None:
+    def _lives_on(self, beat: ModernHeartbeatRun, epoch: int) -> None:
         member = self.roster.known(beat)
         if not member.alive:
             self.roster.enrol(member, beat.member, beat.time)
@@ -360,14 +370,16 @@ class Epochs:
             self.counter.hidden(1, shown)
         self._answered(member, beat, epoch, shown)
 
-    def _answered(self, member: MemberTimeline, beat: ModernBeat, epoch: int, shown: BumpEvidence) -> None:
+    def _answered(
+        self, member: MemberTimeline, beat: ModernHeartbeatRun, epoch: int, shown: BumpEvidence
+    ) -> None:
         self.counter.displace(member, shown)
         self.counter.topics.assigned(self.roster.answered(member, beat, epoch))
         self.counter.topics.status((code for code, _ in beat.status), beat.number)
         self._report(beat)
         self.status = beat.status
 
-    def _report(self, beat: ModernBeat) -> None:
+    def _report(self, beat: ModernHeartbeatRun) -> None:
         before = self._lasting.get(beat.member, {})
         for lasting in before.values():
             lasting.end = beat.at
@@ -381,7 +393,7 @@ class Epochs:
             before[text].over = True
         self._lasting[beat.member] = now
 
-    def _shown(self, member: MemberTimeline, beat: ModernBeat) -> BumpEvidence:
+    def _shown(self, member: MemberTimeline, beat: ModernHeartbeatRun) -> BumpEvidence:
         had = (member.state.assigned if member.state is not None else None) or frozenset()
         has = had if beat.assigned is None else beat.assigned
         gained = has - had if member.states else frozenset[TopicPartition]()
@@ -389,7 +401,7 @@ class Epochs:
         return replace(self.counter.plain(beat), gained=gained, lost=had - has, status=codes)
 
 
-def _first_assignment(member: MemberTimeline, beat: ModernBeat) -> Reason:
+def _first_assignment(member: MemberTimeline, beat: ModernHeartbeatRun) -> Reason:
     """Return the reason for a first subscription of a member older than the capture: it sends it on a change."""
     reason = did(Trigger.SUBSCRIPTION_CHANGED, news(member), member, beat)
     reason.certainty = Certainty.INFERRED
@@ -397,7 +409,7 @@ def _first_assignment(member: MemberTimeline, beat: ModernBeat) -> Reason:
     return reason
 
 
-def _asks_back(member: MemberTimeline, beat: ModernBeat, epoch: int) -> bool:
+def _asks_back(member: MemberTimeline, beat: ModernHeartbeatRun, epoch: int) -> bool:
     """Return whether a member has to revoke partitions in the epoch that it already has."""
     state = member.state
     if state is None or state.epoch != epoch or state.assigned is None or beat.assigned is None:

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import msgspec
 
-from captures.analysis.groups.calls import Call, Join, ModernBeat, Run
+from captures.analysis.groups.calls import Call, Join, ModernHeartbeatRun, Run
 from captures.analysis.groups.model import GroupMember, MemberFacts, Span, Tasks, TopicPartition
 from captures.analysis.groups.vocabulary import Kind, Phase
 
@@ -332,7 +332,7 @@ class Roster:
         if timeline.instance:
             self._by_instance[timeline.instance] = timeline
 
-    def subscribe(self, member: MemberTimeline, beat: ModernBeat) -> str:
+    def subscribe(self, member: MemberTimeline, beat: ModernHeartbeatRun) -> str:
         """Update a member from its heartbeat; return its new subscription in words, empty if unchanged."""
         member.rack = beat.rack or member.rack
         member.assignor = beat.assignor or member.assignor
@@ -360,7 +360,7 @@ class Roster:
         member.rack = join.subscription.rack or member.rack
         return news(member) if member.subscribed_before(before, join.time) else ""
 
-    def owns(self, member: MemberTimeline, beat: ModernBeat) -> None:
+    def owns(self, member: MemberTimeline, beat: ModernHeartbeatRun) -> None:
         """Record the partitions that a member claims to own: it may have revoked those it had to."""
         state = member.state
         if beat.owned is None or state is None or state.owned == beat.owned:
@@ -370,7 +370,9 @@ class Roster:
         # the claim is in the request
         member.note(replace(member.now(beat), at=beat.time, owned=beat.owned, since=since))
 
-    def answered(self, member: MemberTimeline, beat: ModernBeat, epoch: int) -> frozenset[TopicPartition]:
+    def answered(
+        self, member: MemberTimeline, beat: ModernHeartbeatRun, epoch: int
+    ) -> frozenset[TopicPartition]:
         """Record the response to a member, and return its assigned partitions."""
         member.add_contact(beat)
         self.owns(member, beat)

@@ -22,13 +22,13 @@ from captures.analysis.groups.model import (
     AwaitedMember,
     Cause,
     GroupTimeline,
-    HeldUp,
     Move,
     Rebalance,
+    SlowestRevocation,
     TopicPartition,
     Wait,
 )
-from captures.analysis.groups.modern.bumps import Bump
+from captures.analysis.groups.modern.bumps import EpochBump
 from captures.analysis.groups.modern.epochs import Epochs
 from captures.analysis.groups.modern.members import Membership, MemberTimeline, State
 from captures.analysis.groups.modern.reasons import Reason
@@ -55,7 +55,7 @@ class UncapturedMembers(msgspec.Struct):
 
     def look(
         self,
-        bump: Bump,
+        bump: EpochBump,
         members: Iterable[MemberTimeline],
         held: Iterable[frozenset[TopicPartition]],
         time: int,
@@ -187,7 +187,7 @@ class Reconciliations:
         self._before, self._after = _Presence(self._epochs.lanes), _Presence(self._epochs.lanes)
         return [self._story(bump, after) for bump, after in zip_longest(bumps, bumps[1:])]
 
-    def _story(self, bump: Bump, following: Bump | None) -> Rebalance:
+    def _story(self, bump: EpochBump, following: EpochBump | None) -> Rebalance:
         members = self._after.at(bump.time)
         until = self._now if following is None else following.time
         settled = {membership.member: self._settled(member, bump, until) for member, membership in members}
@@ -239,7 +239,7 @@ class Reconciliations:
         rebalance.evidence = self._evidence(bump, settled.values())
         return rebalance
 
-    def _settled(self, member: MemberTimeline, bump: Bump, until: int) -> _MemberBump:
+    def _settled(self, member: MemberTimeline, bump: EpochBump, until: int) -> _MemberBump:
         notified: State | None = None
         done: State | None = None
         before = member.state_at(bump.time)
@@ -284,7 +284,7 @@ class Reconciliations:
         return moved
 
     @staticmethod
-    def _wait(member: MemberTimeline, membership: Membership, bump: Bump, settled: _MemberBump) -> Wait:
+    def _wait(member: MemberTimeline, membership: Membership, bump: EpochBump, settled: _MemberBump) -> Wait:
         return Wait(
             member=membership.member,
             client=member.client,
@@ -294,7 +294,10 @@ class Reconciliations:
 
     # ------------------------------------------------------------ running rebalances
     def _awaited(
-        self, bump: Bump, members: list[tuple[MemberTimeline, Membership]], settled: dict[str, _MemberBump]
+        self,
+        bump: EpochBump,
+        members: list[tuple[MemberTimeline, Membership]],
+        settled: dict[str, _MemberBump],
     ) -> list[AwaitedMember]:
         found: list[AwaitedMember] = []
         for member, membership in members:
@@ -315,7 +318,7 @@ class Reconciliations:
             member.pace for member, _ in members
         )
 
-    def _waiting(self, member: MemberTimeline, membership: Membership, bump: Bump) -> AwaitedMember:
+    def _waiting(self, member: MemberTimeline, membership: Membership, bump: EpochBump) -> AwaitedMember:
         state = member.state
         since = state.since if state is not None and state.since is not None else None
         if since is None:
@@ -356,7 +359,7 @@ class Reconciliations:
         return words.line("; ".join([text, reason.text] if reason.text else [text]))
 
     @staticmethod
-    def _evidence(bump: Bump, settled: Iterable[_MemberBump]) -> list[int]:
+    def _evidence(bump: EpochBump, settled: Iterable[_MemberBump]) -> list[int]:
         numbers = {number for reason in bump.reasons for number in reason.numbers}
         numbers |= {
             state.number for each in settled for state in (each.notified, each.done) if state is not None
@@ -364,7 +367,9 @@ class Reconciliations:
         return sorted(numbers)
 
 
-def _held_up(bump: Bump, members: Iterable[tuple[MemberTimeline, Membership]], until: int) -> HeldUp | None:
+def _held_up(
+    bump: EpochBump, members: Iterable[tuple[MemberTimeline, Membership]], until: int
+) -> SlowestRevocation | None:
     """Return the member that took longest to revoke partitions before the next bump; None if none was seen to."""
     found = []
     for member, membership in members:
@@ -374,11 +379,15 @@ def _held_up(bump: Bump, members: Iterable[tuple[MemberTimeline, Membership]], u
                 break
             if asked is not None and asked.since is not None and state.since is None:
                 held = asked.held_back
-                found.append(HeldUp(membership.member, member.client, state.at - asked.since, held))
+                found.append(
+                    SlowestRevocation(membership.member, member.client, state.at - asked.since, held)
+                )
             asked = state
         if asked is not None and asked.since is not None:
             held = asked.held_back
-            found.append(HeldUp(membership.member, member.client, until - asked.since, held, released=False))
+            found.append(
+                SlowestRevocation(membership.member, member.client, until - asked.since, held, released=False)
+            )
     return max(found, key=lambda each: each.duration, default=None)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from captures.analysis.groups.calls import Call, ModernBeat
+from captures.analysis.groups.calls import Call, ModernHeartbeatRun
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import TopicPartition
 from captures.analysis.groups.modern.members import MemberTimeline, Roster, latest
@@ -212,7 +212,7 @@ class Removals:
         for call in calls[max(index - 1, 0) :]:
             if latest(call) >= time:
                 gone = call.error == ErrorCode.UNKNOWN_MEMBER_ID or (
-                    isinstance(call, ModernBeat) and call.generation == 0
+                    isinstance(call, ModernHeartbeatRun) and call.generation == 0
                 )
                 return gone and call.time > time
         return True

@@ -17,7 +17,7 @@ from dataclasses import replace
 import msgspec
 
 from captures.analysis.groups import classic
-from captures.analysis.groups.calls import Beat, Call, GroupCalls, Join, ModernBeat
+from captures.analysis.groups.calls import Call, GroupCalls, HeartbeatRun, Join, ModernHeartbeatRun
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
@@ -78,7 +78,7 @@ def eras(calls: Sequence[Call]) -> list[Era]:
 
 def _shows(call: Call) -> bool | None:
     """Return whether a call shows that the group is a consumer group; None if it shows neither kind."""
-    if isinstance(call, ModernBeat):
+    if isinstance(call, ModernHeartbeatRun):
         answered = call.epoch is not None or (call.generation < 0 and not call.error)
         return True if answered else None
     if isinstance(call, Join) and not call.error and call.answered >= 0:
@@ -94,7 +94,9 @@ def _turned(calls: Sequence[Call], last: Call, first: Call) -> int:
     """
     for call in calls:
         upgraded = (
-            isinstance(call, Beat) and call.error == ErrorCode.REBALANCE_IN_PROGRESS and call.time > last.at
+            isinstance(call, HeartbeatRun)
+            and call.error == ErrorCode.REBALANCE_IN_PROGRESS
+            and call.time > last.at
         )
         if upgraded and call.time < first.time:
             return call.time
@@ -307,6 +309,6 @@ def _kind(calls: list[Call]) -> Kind:
     """Return the kind of the latest heartbeat without an error; two groups may have had the same name."""
     kind = Kind.CONSUMER
     for call in calls:
-        if isinstance(call, ModernBeat) and (not call.error or kind is Kind.CONSUMER):
+        if isinstance(call, ModernHeartbeatRun) and (not call.error or kind is Kind.CONSUMER):
             kind = call.kind
     return kind

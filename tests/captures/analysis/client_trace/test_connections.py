@@ -7,7 +7,7 @@ import re
 import pytest
 
 from captures.analysis.client_trace.connections import known_names
-from captures.analysis.client_trace.model import Bond, QuestionKind
+from captures.analysis.client_trace.model import AssociationReason, QuestionKind
 from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.client_trace.kit import FINDINGS, GROUPS, NS, opened, party, truth_of
 
@@ -20,7 +20,7 @@ _SLACK = NS // 2
 def test_all_connections_of_a_client_id() -> None:
     found = party(opened(GROUPS / "21_k430_java_eager_range.pcap.zst"), "m1")
     assert list(found.ties) == [4, 5, 6]
-    assert {tie.bond for tie in found.ties.values()} == {Bond.CLIENT_ID}
+    assert {tie.bond for tie in found.ties.values()} == {AssociationReason.CLIENT_ID}
     assert [found.ties[each].number for each in (4, 5, 6)] == [12, 15, 16]
     assert found.groups == ["gr2-java_eager_range"]
     assert found.members == ["m1-b4cacd93-cf32-4f5f-9e0f-8a3974052045"]
@@ -72,9 +72,9 @@ def test_a_connection_leads_to_the_others_of_its_client() -> None:
     for connection in (4, 5, 6):
         found = party(capture, str(connection), QuestionKind.CONNECTION)
         assert list(found.ties) == [4, 5, 6]
-        assert found.ties[connection].bond is Bond.CONNECTION
+        assert found.ties[connection].bond is AssociationReason.CONNECTION
         others = {tie.bond for each, tie in found.ties.items() if each != connection}
-        assert others <= {Bond.SAME_CLIENT, Bond.MEMBER}
+        assert others <= {AssociationReason.SAME_CLIENT, AssociationReason.MEMBER}
 
 
 def test_a_static_member_is_found_by_its_instance_id() -> None:
@@ -84,7 +84,7 @@ def test_a_static_member_is_found_by_its_instance_id() -> None:
     for instance in instances:
         found = party(capture, instance)
         assert instance in found.instances
-        assert Bond.INSTANCE in {tie.bond for tie in found.ties.values()}
+        assert AssociationReason.INSTANCE in {tie.bond for tie in found.ties.values()}
 
 
 def test_a_fenced_producer_is_not_its_successor() -> None:
@@ -113,7 +113,9 @@ def test_an_address_finds_all_that_speak_from_it() -> None:
     capture = opened(FENCE)
     found = party(capture, "127.0.0.1")
     assert len(found.ties) == len(capture.connections)
-    assert {(tie.bond, tie.value) for tie in found.ties.values()} == {(Bond.ADDRESS, "127.0.0.1")}
+    assert {(tie.bond, tie.value) for tie in found.ties.values()} == {
+        (AssociationReason.ADDRESS, "127.0.0.1")
+    }
 
 
 def test_silent_connections_are_counted_where_others_speak_and_taken_where_nobody_else_does() -> None:
@@ -126,7 +128,7 @@ def test_silent_connections_are_counted_where_others_speak_and_taken_where_nobod
     assert both.unclaimed == 0
     silent = [tie for each, tie in both.ties.items() if each not in spoken]
     assert len(silent) == 235
-    assert {(tie.bond, tie.certainty) for tie in silent} == {(Bond.ADDRESS, Certainty.INFERRED)}
+    assert {(tie.bond, tie.certainty) for tie in silent} == {(AssociationReason.ADDRESS, Certainty.INFERRED)}
 
 
 def test_nobody_is_nobody() -> None:

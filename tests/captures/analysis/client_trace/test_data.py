@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.analysis.client_trace.apis import MANNERS
-from captures.analysis.client_trace.data import Consumer, Fetches, Jump, Produces
+from captures.analysis.client_trace.data import Consumer, Fetches, PositionJump, Produces
 from captures.analysis.record_traffic import RecordTraffic
 from captures.exchanges import Exchange
 from dissectors.records import Record
@@ -34,7 +34,7 @@ def fetch(offset: int, records: bytes | None = None, **fields: Any) -> Exchange:
 
 
 def jumps(consumer: Consumer, each: Exchange) -> list[tuple[int, int]]:
-    found: list[Jump] = list(consumer.jumps(each))
+    found: list[PositionJump] = list(consumer.jumps(each))
     assert {jump.place for jump in found} <= {("orders", 3)}
     return [(jump.expected, jump.offset) for jump in found]
 

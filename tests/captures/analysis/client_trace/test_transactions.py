@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from captures.analysis.client_trace.transactions import TransactionsSeen
+from captures.analysis.client_trace.transactions import TransactionRequests
 from captures.exchanges import Exchange
 from tests.captures.analysis.kit import MS, error, exchange
 
@@ -17,7 +17,7 @@ def request(key: int, number: int, client_id: str = "app", **fields: Any) -> Exc
 
 
 def test_those_that_end_alike_are_one_line() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     for number in range(1, 9, 2):
         assert seen.add(request(25, number))
         assert seen.add(request(26, number + 1, committed=True))
@@ -27,7 +27,7 @@ def test_those_that_end_alike_are_one_line() -> None:
 
 
 def test_an_abort_is_a_line_of_its_own() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     for number, committed in enumerate((True, False, True), 1):
         seen.add(request(26, number, committed=committed))
     assert [line.text.rpartition(",")[0] for line in seen.lines(0)] == [
@@ -39,7 +39,7 @@ def test_an_abort_is_a_line_of_its_own() -> None:
 
 
 def test_offsets_of_a_group_are_told() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     seen.add(request(28, 1, group_id="g"))
     seen.add(request(26, 2, committed=True))
     (line,) = seen.lines(0)
@@ -48,7 +48,7 @@ def test_offsets_of_a_group_are_told() -> None:
 
 
 def test_a_produce_begins_one() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     seen.produced(request(0, 1))
     seen.produced(request(0, 2))
     assert seen.add(request(26, 4, committed=True))
@@ -58,7 +58,7 @@ def test_a_produce_begins_one() -> None:
 
 
 def test_one_without_an_end_is_told_as_open() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     seen.add(request(25, 1))
     (line,) = seen.lines(2_010 * MS)
     assert line.text == "transaction of tx begins; its end was not seen in 2 s to the last sign of life"
@@ -66,7 +66,7 @@ def test_one_without_an_end_is_told_as_open() -> None:
 
 
 def test_a_refused_end_ends_it_and_others_are_left_alone() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     seen.add(request(25, 1))
     seen.add(request(25, 2, client_id="other"))
     refused = request(26, 3, committed=False)
@@ -78,7 +78,7 @@ def test_a_refused_end_ends_it_and_others_are_left_alone() -> None:
 
 
 def test_what_names_no_transaction_is_none() -> None:
-    seen = TransactionsSeen()
+    seen = TransactionRequests()
     assert not seen.add(exchange(26, 3, request={"transactional_id": None}))
     assert not seen.add(exchange(26, 3))
     seen.produced(exchange(0, 9, request={}))

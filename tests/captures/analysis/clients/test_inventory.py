@@ -13,8 +13,8 @@ from benchmarks import traffic
 from captures.analysis.client_identity import ConnectionKey
 from captures.analysis.clients import client_reader
 from captures.analysis.clients.client_reader import read_clients
-from captures.analysis.clients.inventory import Clients, Steady
-from captures.analysis.clients.settings import How
+from captures.analysis.clients.inventory import Clients, CountedExchanges
+from captures.analysis.clients.settings import ValueSource
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from tests.captures.analysis.clients.kit_clients import DATA, RANGE, clients_of, told
@@ -50,7 +50,7 @@ def test_what_members_were_started_with(name: str, client: str, key: str, value:
     seen = {each.text for each in settings} | {text for each in settings for text, _ in each.other_values}
     # some were started a second time with other settings
     assert value in seen
-    assert all(each.setting.how is How.READ and each.setting.evidence for each in settings)
+    assert all(each.setting.how is ValueSource.READ and each.setting.evidence for each in settings)
 
 
 def test_a_java_consumer() -> None:
@@ -66,8 +66,8 @@ def test_a_java_consumer() -> None:
     assert settings["session.timeout.ms"].changed
     assert settings["fetch.max.wait.ms"].changed is False
     assert settings["group.protocol"].text == "classic"
-    assert settings["heartbeat.interval.ms"].setting.how is How.ESTIMATED
-    assert settings["sasl.mechanism"].setting.how is How.NOT_SEEN
+    assert settings["heartbeat.interval.ms"].setting.how is ValueSource.ESTIMATED
+    assert settings["sasl.mechanism"].setting.how is ValueSource.NOT_SEEN
     assert settings["sasl.mechanism"].setting.note
 
 
@@ -127,7 +127,7 @@ def test_kafka_streams_commits_by_its_own_timer() -> None:
     assert consumer.roles == ["streams"]
     settings = told(consumer)
     assert settings["commit.interval.ms"].text == "1000"
-    assert settings["enable.auto.commit"].setting.how is How.NOT_SEEN
+    assert settings["enable.auto.commit"].setting.how is ValueSource.NOT_SEEN
 
 
 def test_replicas_are_no_consumers() -> None:
@@ -162,9 +162,9 @@ def test_reading_some_of_it_tells_what_reading_all_does(name: str) -> None:
             other.roles,
             other.library,
         )
-        assert {key: each.text for key, each in told(client).items() if each.setting.how is How.READ} == {
-            key: each.text for key, each in told(other).items() if each.setting.how is How.READ
-        }
+        assert {
+            key: each.text for key, each in told(client).items() if each.setting.how is ValueSource.READ
+        } == {key: each.text for key, each in told(other).items() if each.setting.how is ValueSource.READ}
 
 
 def test_most_of_what_goes_on_and_on_is_only_counted() -> None:
@@ -205,7 +205,9 @@ def test_the_result_may_be_asked_for_again() -> None:
 def test_what_is_only_counted() -> None:
     clients = Clients()
     clients.add(exchange(0, 9, time=5, number=2))
-    clients.count(Steady(ConnectionKey(0, "10.0.0.9:4000", "10.0.0.1:9092"), "app", 7, 3, 9_000_000_000, 40))
+    clients.count(
+        CountedExchanges(ConnectionKey(0, "10.0.0.9:4000", "10.0.0.1:9092"), "app", 7, 3, 9_000_000_000, 40)
+    )
     (client,) = clients.result()
     assert (client.exchanges, client.connections, client.first, client.last) == (8, 1, 3, 9_000_000_000)
 
@@ -254,6 +256,6 @@ def test_a_share_consumer_has_the_settings_of_one() -> None:
     member = next(each for each in clients.values() if each.roles == ["share consumer"])
     settings = told(member)
     assert settings["fetch.max.wait.ms"].text == "500"
-    assert settings["group.id"].setting.how is How.READ
+    assert settings["group.id"].setting.how is ValueSource.READ
     assert "group.protocol" not in settings
     assert "auto.commit.interval.ms" not in settings

@@ -11,8 +11,8 @@ from captures.analysis.client_identity import Introduction
 from captures.analysis.clients import links
 from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.clients.inventory import Clients
-from captures.analysis.clients.links import Links, Presence, failed_attempts, idle_before_close
-from captures.analysis.clients.settings import How, by_key
+from captures.analysis.clients.links import ActiveTimes, Links, failed_attempts, idle_before_close
+from captures.analysis.clients.settings import ValueSource, by_key
 from captures.exchanges import ExchangeReader, open_capture
 from captures.packets.tls import KeyLog
 from tests.captures.analysis.clients.kit_clients import DATA, told
@@ -60,11 +60,15 @@ def closing(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
 
 def test_a_client_that_closes_what_is_idle_and_goes_on(closing: dict[str, int | None]) -> None:
     others = [(50 * SECOND, 700 * SECOND)]
-    assert idle_before_close(CAPTURE, 0, 100 * SECOND, Presence(others)) == 540 * SECOND
+    assert idle_before_close(CAPTURE, 0, 100 * SECOND, ActiveTimes(others)) == 540 * SECOND
     seen = Links()
     seen.idle.add(540 * SECOND, 9)
     (setting,) = seen.settings()
-    assert (setting.key, setting.value, setting.how) == ("connections.max.idle.ms", 540_000, How.ESTIMATED)
+    assert (setting.key, setting.value, setting.how) == (
+        "connections.max.idle.ms",
+        540_000,
+        ValueSource.ESTIMATED,
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_other_ends_tell_nothing(
     closing["end"] = None if end is None else end * SECOND
     closing["by_broker"] = None if by_broker is None else by_broker * SECOND
     spans = [(first * SECOND, until * SECOND) for first, until in others]
-    assert idle_before_close(CAPTURE, 0, last * SECOND, Presence(spans)) is None
+    assert idle_before_close(CAPTURE, 0, last * SECOND, ActiveTimes(spans)) is None
 
 
 def test_attempts_after_one_that_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import pytest
 from captures.analysis.clients.batch_settings import compression, estimates
 from captures.analysis.clients.dangers import danger_of
 from captures.analysis.clients.defaults import defaults_of
-from captures.analysis.clients.fields import BatchesSeen, Fields
+from captures.analysis.clients.fields import BatchFacts, Fields
 from captures.analysis.clients.libraries import Library
 from captures.analysis.clients.notation import own_name, written
 from captures.analysis.clients.setting_display import displayed_settings
-from captures.analysis.clients.settings import How, Setting, Value, Values, alike, by_key
+from captures.analysis.clients.settings import Setting, Value, Values, ValueSource, alike, by_key
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_values_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("setting", "default", "same"),
     [
-        (Setting("acks", "all", How.READ), "all", True),
-        (Setting("session.timeout.ms", 6000, How.READ), 6001, False),
-        (Setting("heartbeat.interval.ms", 3100, How.ESTIMATED), 3000, True),
-        (Setting("heartbeat.interval.ms", 1000, How.ESTIMATED), 3000, False),
-        (Setting("retry.backoff.ms", 120, How.ESTIMATED), 100, True),
-        (Setting("batch.size", 900, How.ESTIMATED, at_least=True), 16_384, True),
-        (Setting("batch.size", 90_000, How.ESTIMATED, at_least=True), 16_384, False),
+        (Setting("acks", "all", ValueSource.READ), "all", True),
+        (Setting("session.timeout.ms", 6000, ValueSource.READ), 6001, False),
+        (Setting("heartbeat.interval.ms", 3100, ValueSource.ESTIMATED), 3000, True),
+        (Setting("heartbeat.interval.ms", 1000, ValueSource.ESTIMATED), 3000, False),
+        (Setting("retry.backoff.ms", 120, ValueSource.ESTIMATED), 100, True),
+        (Setting("batch.size", 900, ValueSource.ESTIMATED, at_least=True), 16_384, True),
+        (Setting("batch.size", 90_000, ValueSource.ESTIMATED, at_least=True), 16_384, False),
     ],
 )
 def test_being_the_default(setting: Setting, default: Value, same: bool) -> None:
@@ -118,8 +118,8 @@ def test_being_the_default(setting: Setting, default: Value, same: bool) -> None
 
 
 def danger(key: str, value: Value, **others: Value) -> str:
-    settings = [Setting(key, value, How.READ)]
-    settings += [Setting(name.replace("_", "."), other, How.READ) for name, other in others.items()]
+    settings = [Setting(key, value, ValueSource.READ)]
+    settings += [Setting(name.replace("_", "."), other, ValueSource.READ) for name, other in others.items()]
     return danger_of(settings[0], by_key(settings))
 
 
@@ -167,33 +167,35 @@ def test_a_codec_that_is_seen_at_all_is_configured() -> None:
 @pytest.mark.parametrize(
     ("library", "size", "how"),
     [
-        ("apache-kafka-java", 100, How.READ),
-        ("librdkafka", 100, How.NOT_SEEN),
-        (None, 100, How.NOT_SEEN),
-        ("librdkafka", 5000, How.ESTIMATED),
+        ("apache-kafka-java", 100, ValueSource.READ),
+        ("librdkafka", 100, ValueSource.NOT_SEEN),
+        (None, 100, ValueSource.NOT_SEEN),
+        ("librdkafka", 5000, ValueSource.ESTIMATED),
     ],
 )
-def test_what_is_not_compressed_may_have_been_too_small(library: str | None, size: int, how: How) -> None:
-    seen = BatchesSeen(count=1, largest=(size, -7))
-    read = Setting("compression.type", "none", How.READ, 1, (7,))
+def test_what_is_not_compressed_may_have_been_too_small(
+    library: str | None, size: int, how: ValueSource
+) -> None:
+    seen = BatchFacts(count=1, largest=(size, -7))
+    read = Setting("compression.type", "none", ValueSource.READ, 1, (7,))
     found = compression(read, seen, Library(library) if library else None)
     assert found.how is how
-    assert found.value == (None if how is How.NOT_SEEN else "none")
+    assert found.value == (None if how is ValueSource.NOT_SEEN else "none")
 
 
 def test_linger_is_how_long_most_requests_wait() -> None:
-    seen = BatchesSeen(count=20, largest=(900, -3))
+    seen = BatchFacts(count=20, largest=(900, -3))
     seen.ages = [
         (round(age * 1_000_000), number) for number, age in enumerate([5.5, 5.6, 5.9, 5.5, 9, 2, 5.5, 5.8])
     ]
     linger, size = estimates(seen)
-    assert (linger.key, linger.value, linger.how) == ("linger.ms", 5, How.ESTIMATED)
+    assert (linger.key, linger.value, linger.how) == ("linger.ms", 5, ValueSource.ESTIMATED)
     assert (size.value, size.at_least, size.evidence) == (900, True, (3,))
 
 
 @pytest.mark.parametrize("age", [-3_600_000, 3_600_000])
 def test_a_clock_that_is_off_tells_nothing_of_linger(age: int) -> None:
-    seen = BatchesSeen(count=20, ages=[(age * 1_000_000, number) for number in range(20)])
+    seen = BatchFacts(count=20, ages=[(age * 1_000_000, number) for number in range(20)])
     assert [each.key for each in estimates(seen)] == ["batch.size"]
 
 
@@ -202,14 +204,14 @@ def test_requests_that_wait_for_something_else_tell_nothing_of_linger() -> None:
     ages = [
         (round(age * 1_000_000), number) for number, age in enumerate([5, 80, 160, 275, 300, 410, 700, 900])
     ]
-    assert [each.key for each in estimates(BatchesSeen(count=20, ages=ages))] == ["batch.size"]
+    assert [each.key for each in estimates(BatchFacts(count=20, ages=ages))] == ["batch.size"]
 
 
 @pytest.mark.parametrize(
     ("client_id", "changed"), [("rdkafka", False), ("consumer-orders-1", False), ("app", True)]
 )
 def test_client_ids_that_libraries_make_up_are_defaults(client_id: str, changed: bool) -> None:
-    found = [Setting("client.id", client_id, How.READ)]
+    found = [Setting("client.id", client_id, ValueSource.READ)]
     told = {each.setting.key: each for each in displayed_settings(found, Fields(), None)}
     assert told["client.id"].changed is changed
     assert told["security.protocol"].changed is None

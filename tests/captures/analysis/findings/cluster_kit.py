@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.filters import compile_filter
 from captures.meaning import errors_in
@@ -46,7 +46,7 @@ def of_capture(
     """Return what a rule finds in a capture; its filter has to show the evidence."""
     reader = ExchangeReader(capture, annotate=False, summary=False)
     made = rule(
-        Scene(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=limits or {})
+        RuleContext(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=limits or {})
     )
     for each in reader:
         if rule.apis is None or each.api_key in rule.apis:
@@ -63,7 +63,7 @@ def of_capture(
 def asked(rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | None = None) -> Rule:
     """Return a rule that has seen exchanges made by hand, of a capture that tells nothing else."""
     capture = open_capture(str(DATA / "captures" / "20_k430_ck_zstd.pcap"))
-    made = rule(Scene(capture=capture, names=lambda _: None, timelines=list, limits=limits or {}))
+    made = rule(RuleContext(capture=capture, names=lambda _: None, timelines=list, limits=limits or {}))
     for each in exchanges:
         if rule.apis is None or each.api_key in rule.apis:
             made.add(each)

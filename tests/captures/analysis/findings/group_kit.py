@@ -7,7 +7,7 @@ from pathlib import Path
 
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.analysis.groups.model import GroupTimeline
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.filters import compile_filter
@@ -44,8 +44,10 @@ def made(
     limits: Mapping[str, float] | None = None,
 ) -> Rule:
     """Return a rule that has seen some timelines and exchanges."""
-    scene = Scene(capture=unread(), names=lambda _: None, timelines=lambda: timelines, limits=limits or {})
-    asked = rule(scene)
+    context = RuleContext(
+        capture=unread(), names=lambda _: None, timelines=lambda: timelines, limits=limits or {}
+    )
+    asked = rule(context)
     for exchange in exchanges:
         asked.add(exchange)
     return asked

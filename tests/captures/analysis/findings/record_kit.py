@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.filters import compile_filter
 from captures.meaning import errors_in
@@ -30,8 +30,8 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
     settings = {f"{rule.name}.{limit}": value for limit, value in limits.items()}
-    scene = Scene(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=settings)
-    asked = rule(scene)
+    context = RuleContext(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=settings)
+    asked = rule(context)
     for each in reader:
         if each.api_key in (rule.apis or ()):
             asked.add(each)

@@ -12,7 +12,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, Scene
+from captures.analysis.findings.rule import Rule, RuleContext
 from captures.arrays import Bools
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.exchanges.columns import ExchangeColumns
@@ -28,8 +28,8 @@ class CountingRule(Rule):
     name = "counting"
     apis = None
 
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RuleContext) -> None:
+        super().__init__(context)
         self.seen = Occurrences()
 
     def add(self, exchange: Exchange) -> None:

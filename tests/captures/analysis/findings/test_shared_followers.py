@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.findings.shared_followers import Once, SharedFollowers
+from captures.analysis.findings.shared_followers import OncePerExchange, SharedFollowers
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.cluster_kit import spoken
 from tests.captures.analysis.findings.group_kit import unread
@@ -17,7 +17,7 @@ class CountingFollower:
 
 
 def test_an_exchange_that_several_rules_show_is_taken_in_once() -> None:
-    followed = Once(CountingFollower())
+    followed = OncePerExchange(CountingFollower())
     for number in (1, 2, 3):
         exchange = spoken(3, 12, {}, {}, number=number)
         for _ in range(3):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
-from captures.export.passes import Passes
+from captures.export.passes import CaptureReread
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from tests.captures.analysis.groups.truth import FOLDER, SECOND
 
@@ -39,7 +39,7 @@ def cut(
     with path.open("wb") as file:
         writer = PcapngWriter(file)
         interface = -1
-        for placed in Passes(capture):
+        for placed in CaptureReread(capture):
             if interface < 0:
                 interface = writer.interface(placed.interfaces[0].link_type)
             block = placed.packets

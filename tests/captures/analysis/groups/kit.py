@@ -6,9 +6,9 @@ from typing import Any
 
 from captures.analysis.groups.model import (
     Cause,
-    CoordinatorSeen,
     GroupMember,
     GroupTimeline,
+    ObservedCoordinator,
     Rebalance,
     Span,
     TopicPartition,
@@ -75,7 +75,7 @@ def timeline(*rebalances: Rebalance, **fields: Any) -> GroupTimeline:
         "generation": 2,
         "members": [member("m1"), member("m2", first=10)],
         "rebalances": list(rebalances),
-        "coordinators": [CoordinatorSeen(at(0), "10.0.0.1:9092", 3)],
+        "coordinators": [ObservedCoordinator(at(0), "10.0.0.1:9092", 3)],
         "first": at(0),
         "last": at(60),
     }

@@ -9,10 +9,10 @@ import pytest
 
 from captures.analysis.groups.call_reader import read_call
 from captures.analysis.groups.calls import (
-    Beat,
     Call,
     Commit,
     GroupCalls,
+    HeartbeatRun,
     Join,
     Leave,
     Run,
@@ -203,9 +203,9 @@ def test_heartbeats_that_say_nothing_new_are_one_run() -> None:
         talk.commit("m1", step + 0.2, 1)
     talk.beat("m1", 9, 1)
     found = group(talk)
-    assert runs(found) == [(Beat, "m1", 6), (Beat, "m2", 5), (Commit, "m1", 5)]
+    assert runs(found) == [(HeartbeatRun, "m1", 6), (HeartbeatRun, "m2", 5), (Commit, "m1", 5)]
     first = found.calls[0]
-    assert isinstance(first, Beat)
+    assert isinstance(first, HeartbeatRun)
     assert (seconds(first.time), seconds(first.last), seconds(first.last_end)) == (0, 9, 9.001)
     assert (first.number, first.last_number) == (1, 16)
     assert first.longest == 5_000_000_000  # from one to the next
@@ -226,7 +226,7 @@ def test_what_else_a_member_does_ends_its_runs() -> None:
     talk.join("m1", 2, 2.1, 1)
     talk.beat("m1", 3, 1)
     talk.beat("m2", 3, 1)
-    assert runs(group(talk)) == [(Beat, "m1", 1), (Beat, "m2", 2), (Beat, "m1", 1)]
+    assert runs(group(talk)) == [(HeartbeatRun, "m1", 1), (HeartbeatRun, "m2", 2), (HeartbeatRun, "m1", 1)]
 
 
 def test_failed_commits_stand_alone() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.groups.context import MOST_STINTS, Coordinators
-from captures.analysis.groups.model import CoordinatorSeen, GroupTimeline
+from captures.analysis.groups.model import GroupTimeline, ObservedCoordinator
 from captures.analysis.groups.vocabulary import Kind
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.kit import at
@@ -35,7 +35,7 @@ def test_the_former_one_may_come_back() -> None:
 def test_the_coordinator_at_a_time() -> None:
     timeline = GroupTimeline(group="orders", kind=Kind.CLASSIC)
     assert timeline.coordinator_at(at(0)) is None
-    timeline.coordinators += [CoordinatorSeen(at(1), "b1", 1), CoordinatorSeen(at(9), "b2", 3)]
+    timeline.coordinators += [ObservedCoordinator(at(1), "b1", 1), ObservedCoordinator(at(9), "b2", 3)]
     assert [timeline.coordinator_at(at(each)) for each in (0, 1, 8, 9, 99)] == ["b1", "b1", "b1", "b2", "b2"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.groups.model import Again, CommitFailure, Stop, TopicPartition
+from captures.analysis.groups.model import CommitFailure, RepeatedFetch, Stop, TopicPartition
 from captures.analysis.groups.words import cost_in_words
 from tests.captures.analysis.groups.kit import SECOND, at, rebalance
 
@@ -42,18 +42,18 @@ def failure(code: int, name: str) -> CommitFailure:
             "no member consumed orders-4 for 5.3 s and no member has consumed orders-5 for 9 s so far",
         ),
         (
-            {"refetched": [Again(TopicPartition("orders", 4), 7, 19, 5)]},
+            {"refetched": [RepeatedFetch(TopicPartition("orders", 4), 7, 19, 5)]},
             "12 records of orders-4 were fetched again",
         ),
         (
-            {"refetched": [Again(TopicPartition("orders", 4), 7, 8, 5)]},
+            {"refetched": [RepeatedFetch(TopicPartition("orders", 4), 7, 8, 5)]},
             "1 record of orders-4 was fetched again",
         ),
         (
             {
                 "refetched": [
-                    Again(TopicPartition("orders", 4), 7, 8, 5),
-                    Again(TopicPartition("orders", 1), 7, 8, 5),
+                    RepeatedFetch(TopicPartition("orders", 4), 7, 8, 5),
+                    RepeatedFetch(TopicPartition("orders", 1), 7, 8, 5),
                 ],
                 "commit_failures": [
                     failure(27, "REBALANCE_IN_PROGRESS"),

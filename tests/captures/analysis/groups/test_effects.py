@@ -14,7 +14,14 @@ from captures.analysis.groups.calls import GroupCalls
 from captures.analysis.groups.consumption import Consumption
 from captures.analysis.groups.effects import fill_effects
 from captures.analysis.groups.history import GroupHistories
-from captures.analysis.groups.model import Again, Cause, GroupTimeline, Move, Rebalance, TopicPartition
+from captures.analysis.groups.model import (
+    Cause,
+    GroupTimeline,
+    Move,
+    Rebalance,
+    RepeatedFetch,
+    TopicPartition,
+)
 from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from dissectors.records import record_set
@@ -232,7 +239,7 @@ def test_what_was_fetched_and_not_committed_is_fetched_again() -> None:
         *fetching("m2", 13.2, 20, 0, offset=60, number=2000),
         rebalances=[taken_over(causes=[of(Trigger.SESSION_TIMEOUT, "m1-id", 10)])],
     )
-    assert known.rebalances[0].refetched == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
+    assert known.rebalances[0].refetched == [RepeatedFetch(TopicPartition(TOPIC, 0), 60, 80, 2000)]
     assert known.rebalances[0].refetched[0].count == 20
 
 
@@ -305,7 +312,7 @@ def test_another_group_that_reads_the_topic_hides_nothing() -> None:
         rebalances=[taken_over(54, 56, causes=[of(Trigger.SESSION_TIMEOUT, "m1-id", 54)])],
         end=70,
     )
-    assert known.rebalances[0].refetched == [Again(TopicPartition(TOPIC, 0), 60, 80, 2000)]
+    assert known.rebalances[0].refetched == [RepeatedFetch(TopicPartition(TOPIC, 0), 60, 80, 2000)]
 
 
 # ---------------------------------------------------------------- commits that failed

@@ -17,11 +17,11 @@ from captures.analysis.groups.facts import (
 )
 from captures.analysis.groups.labels import Labels
 from captures.analysis.groups.model import (
-    Again,
     AwaitedMember,
     CommitFailure,
     Move,
     Rebalance,
+    RepeatedFetch,
     Stop,
     TopicPartition,
     Wait,
@@ -66,7 +66,7 @@ def test_what_moved_stopped_and_comes_twice() -> None:
         stopped=[
             Stop(place, (number + 1) * SECOND, number != 5, 12, 19) for number, place in enumerate(orders)
         ],
-        refetched=[Again(orders[2], 100, 140, 77)],
+        refetched=[RepeatedFetch(orders[2], 100, 140, 77)],
         commit_failures=[CommitFailure(55, at(11), "m1-id", 27, "REBALANCE_IN_PROGRESS")],
     )
     assert told(made) == {
@@ -165,7 +165,7 @@ def crashes(
             storm=count if storm is None else storm,
             causes=[cause(client=client, member=f"{client}-{index}")],
             stopped=[Stop(TopicPartition("orders", index), (index + 1) * SECOND, True, 1, 2)],
-            refetched=[Again(TopicPartition("orders", 0), 0, 10, 7)],
+            refetched=[RepeatedFetch(TopicPartition("orders", 0), 0, 10, 7)],
             evidence=[100 + index, 200],
         )
         for index in range(count)

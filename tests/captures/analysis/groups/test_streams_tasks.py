@@ -6,7 +6,7 @@ import pytest
 
 from captures.analysis.groups.labels import task_names
 from captures.analysis.groups.model import Tasks
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.truth import FOLDER, SECOND, read
 

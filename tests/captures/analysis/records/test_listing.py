@@ -12,7 +12,7 @@ from captures.analysis.journey import Journeys, RecordQuery
 from captures.analysis.journey.log_facts import LogFacts
 from captures.analysis.records import CapturedRecord, Origin, RecordListing, RecordSelection
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import ApiKey
 from dissectors.budget import changed
 from dissectors.embedded.topics import CLUSTER_METADATA

@@ -15,7 +15,7 @@ from captures.exchanges.columns.partition_builders import Flows, Offsets
 from captures.meaning import groups_in, members_in, topics_in
 from captures.meaning.exchange import rows
 from captures.meaning.payload import payload, record_fields, record_paths
-from captures.meaning.places import index, partitions, topic
+from captures.meaning.topic_partitions import index, partitions, topic
 from dissectors.api_keys import ASKED_BY_REPLICAS, ApiKey
 from dissectors.records import record_set
 from dissectors.sides import SIDES

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from captures.analysis.groups.labels import Labels
-from captures.export.group_html.picture import Lane, lanes
+from captures.export.group_html.picture import PictureRow, lanes
 from tests.captures.analysis.groups.kit import at, member, timeline
 
 
-def drawn(*members: object) -> list[Lane]:
+def drawn(*members: object) -> list[PictureRow]:
     group = timeline(members=list(members))
     return lanes(group, Labels(group))
 

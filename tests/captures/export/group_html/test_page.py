@@ -14,8 +14,8 @@ import pytest
 from captures.analysis.groups.model import (
     AwaitedMember,
     CommitFailure,
-    CoordinatorSeen,
     GroupTimeline,
+    ObservedCoordinator,
     Rebalance,
     Span,
 )
@@ -156,7 +156,7 @@ def test_a_running_rebalance_is_open_to_the_end() -> None:
 
 
 def test_a_coordinator_that_moved_is_marked() -> None:
-    moved = [CoordinatorSeen(at(0), "10.0.0.1:9092", 3), CoordinatorSeen(at(30), "10.0.0.2:9092", 90)]
+    moved = [ObservedCoordinator(at(0), "10.0.0.1:9092", 3), ObservedCoordinator(at(30), "10.0.0.2:9092", 90)]
     text = written(timeline(rebalance(), coordinators=moved))
     assert "coordinator" in classes(pictures(text)[0])
     assert "then 14:13:50.000 10.0.0.2:9092" in text

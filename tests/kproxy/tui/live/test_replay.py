@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.replay.permission import WRITES
 from kproxy.tui.live import replay as module
-from kproxy.tui.live.replay import ReplayError, ReplayRun, Wish, collecting, planned
+from kproxy.tui.live.replay import ReplayChoices, ReplayError, ReplayRun, collecting, planned
 from kproxy.tui.live.side_by_side import Mark, side_by_side
 from tests.kproxy.fake_broker import METADATA, PRODUCE, FakeBroker
 from tests.kproxy.tui.live.replayed import recorded
@@ -19,7 +19,7 @@ async def test_what_reads_is_sent_again_and_compared(tmp_path: Path) -> None:
         collected = await session.run(collecting([3, 2, 1]))
         assert [exchange.number for exchange in collected.exchanges] == [1, 2, 3]
         assert collected.writing == {"Produce": 1}
-        plan = await planned(collected, Wish(((broker.host, broker.port),)))
+        plan = await planned(collected, ReplayChoices(((broker.host, broker.port),)))
         left_out = {row.api: dict(row.left_out) for row in plan.plan.rows.values()}
         assert left_out == {"Metadata": {}, "Produce": {WRITES: 1}}
         run = ReplayRun(plan)
@@ -33,7 +33,7 @@ async def test_what_reads_is_sent_again_and_compared(tmp_path: Path) -> None:
 async def test_what_was_allowed_is_sent_too(tmp_path: Path) -> None:
     async with FakeBroker(cluster_id="recorded") as broker, recorded(tmp_path, broker) as session:
         collected = await session.run(collecting([3]))
-        plan = await planned(collected, Wish(((broker.host, broker.port),), writes=("Produce",)))
+        plan = await planned(collected, ReplayChoices(((broker.host, broker.port),), writes=("Produce",)))
         run = ReplayRun(plan)
         await run.run()
         assert len(broker.of(PRODUCE)) == 1
@@ -42,7 +42,9 @@ async def test_what_was_allowed_is_sent_too(tmp_path: Path) -> None:
 
 async def test_both_responses_are_shown_beside_each_other(tmp_path: Path) -> None:
     async with FakeBroker(cluster_id="recorded") as broker, recorded(tmp_path, broker) as session:
-        plan = await planned(await session.run(collecting([1, 2])), Wish(((broker.host, broker.port),)))
+        plan = await planned(
+            await session.run(collecting([1, 2])), ReplayChoices(((broker.host, broker.port),))
+        )
         run = ReplayRun(plan)
         await run.run()
         same = side_by_side(run.answered[0])
@@ -59,7 +61,9 @@ async def test_both_responses_are_shown_beside_each_other(tmp_path: Path) -> Non
 
 async def test_it_can_be_stopped(tmp_path: Path) -> None:
     async with FakeBroker(cluster_id="recorded") as broker, recorded(tmp_path, broker) as session:
-        plan = await planned(await session.run(collecting([1, 2])), Wish(((broker.host, broker.port),)))
+        plan = await planned(
+            await session.run(collecting([1, 2])), ReplayChoices(((broker.host, broker.port),))
+        )
         asked, go_on = asyncio.Event(), asyncio.Event()
 
         async def wait(body: object, version: int) -> None:
@@ -86,7 +90,7 @@ async def test_a_cluster_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
         address = broker.host, broker.port
         await broker.stop()
         with pytest.raises(ReplayError, match=str(broker.port)):
-            await planned(collected, Wish((address,), timeout=PATIENCE))
+            await planned(collected, ReplayChoices((address,), timeout=PATIENCE))
 
 
 async def test_there_are_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from kproxy.tui.views.groups import Groups
-from kproxy.tui.widgets.lanes import Lanes
+from kproxy.tui.widgets.group_picture import GroupPicture
 from tests.kproxy.tui.kit import session_of, settled
 from tests.kproxy.tui.views.hosting import PictureApp, column, press, said, shown, table
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 GROUPS = Path(__file__).resolve().parents[3] / "data" / "groups"
 
 
-def lanes(pilot: Pilot[Any]) -> Lanes:
-    return pilot.app.query_one(Lanes)
+def lanes(pilot: Pilot[Any]) -> GroupPicture:
+    return pilot.app.query_one(GroupPicture)
 
 
 async def test_stories_and_members_of_the_selected_group() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rule import Scene
+from captures.analysis.findings.rule import RuleContext
 from captures.analysis.findings.rules.closed_by_broker import ClosedByBroker
 from captures.analysis.findings.rules.unanswered_requests import UnansweredRequests
 from captures.analysis.findings.rules.unsupported_versions import UnsupportedVersions
@@ -149,7 +149,7 @@ def test_requests_in_flight_of_a_capture_that_goes_on(tmp_path: Path) -> None:
     capture = open_capture(str(path))
     updates = capture.updates()
     next(updates)  # what was read so far; the end of the capture has not come
-    rule = UnansweredRequests(Scene(capture=capture, names=lambda _: None, timelines=list))
+    rule = UnansweredRequests(RuleContext(capture=capture, names=lambda _: None, timelines=list))
     (found,) = rule.findings()
     assert found.sentence == (
         "A request of app to 10.0.0.2:9092 (Metadata) got no answer for 9 s, and the connection is still open."
@@ -184,7 +184,7 @@ def test_where_no_broker_is_heard_it_is_blind(tmp_path: Path) -> None:
     whole = unanswered(9_000)
     mine = [record for record in whole.records if record.frame[26:30] == bytes([10, 0, 0, 1])]
     capture = capture_of(tmp_path, mine)
-    rule = UnansweredRequests(Scene(capture=capture, names=lambda _: None, timelines=list))
+    rule = UnansweredRequests(RuleContext(capture=capture, names=lambda _: None, timelines=list))
     for exchange in ExchangeReader(capture):
         rule.add(exchange)
     assert not list(rule.findings())

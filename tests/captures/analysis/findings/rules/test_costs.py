@@ -7,7 +7,7 @@ import pytest
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rules.long_stops import LongStops
 from captures.analysis.findings.rules.records_doubled import RecordsDoubled
-from captures.analysis.groups.model import Again, Rebalance, Stop, TopicPartition
+from captures.analysis.groups.model import Rebalance, RepeatedFetch, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines
 from tests.captures.analysis.groups.kit import SECOND, at, rebalance, timeline
@@ -68,8 +68,8 @@ def test_offsets_that_are_fetched_again() -> None:
     told = timeline(
         rebalance(
             refetched=[
-                Again(TopicPartition("orders", 0), 10, 40, 31),
-                Again(TopicPartition("orders", 1), 0, 5, 33),
+                RepeatedFetch(TopicPartition("orders", 0), 10, 40, 31),
+                RepeatedFetch(TopicPartition("orders", 1), 0, 5, 33),
             ]
         )
     )
@@ -89,7 +89,7 @@ def test_a_process_that_was_killed_had_not_committed_all() -> None:
 
 def test_how_grave_doubled_records_are() -> None:
     def severity(count: int, **limits: float) -> Severity:
-        told = timeline(rebalance(refetched=[Again(TopicPartition("orders", 0), 0, count, 31)]))
+        told = timeline(rebalance(refetched=[RepeatedFetch(TopicPartition("orders", 0), 0, count, 31)]))
         settings = {f"records_doubled.{name}": value for name, value in limits.items()}
         return of_timelines(RecordsDoubled, told, limits=settings)[0].severity
 

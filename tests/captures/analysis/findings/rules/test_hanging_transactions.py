@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from captures.analysis.findings.finding import Finding, Severity
-from captures.analysis.findings.rule import Scene
+from captures.analysis.findings.rule import RuleContext
 from captures.analysis.findings.rules.hanging_transactions import HangingTransactions
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import of_exchanges, unread
@@ -33,7 +33,7 @@ def until(latest: int, *exchanges: Exchange) -> list[Finding]:
     """Return what is found in a capture that goes on until then."""
     capture = unread()
     capture.latest = latest
-    rule = HangingTransactions(Scene(capture=capture, names=lambda _: None, timelines=list))
+    rule = HangingTransactions(RuleContext(capture=capture, names=lambda _: None, timelines=list))
     for each in exchanges:
         rule.add(each)
     return list(rule.findings())

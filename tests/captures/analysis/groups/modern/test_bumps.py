@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.modern.bumps import Bump, BumpLog
+from captures.analysis.groups.modern.bumps import BumpLog, EpochBump
 
 
 def test_bumps_behind_an_epoch_follow_from_it() -> None:
     counting = BumpLog()
     counting.begin(7)
-    counting.add(Bump(time=2, reasons=[], width=2), Bump(time=1, reasons=[]))
+    counting.add(EpochBump(time=2, reasons=[], width=2), EpochBump(time=1, reasons=[]))
     assert [(bump.before, bump.generation) for bump in counting.open] == [(7, 8), (8, 10)]
     assert counting.latest == 10
 
@@ -17,5 +17,5 @@ def test_epochs_stay_what_messages_can_say() -> None:
     """A broker may say any epoch: what follows from the highest is no higher, and fits the columns of tables."""
     counting = BumpLog()
     counting.begin(2**31 - 1)
-    counting.add(Bump(time=1, reasons=[]))
+    counting.add(EpochBump(time=1, reasons=[]))
     assert counting.latest == counting.bumps[0].generation == 2**31 - 1

@@ -11,7 +11,7 @@ from statistics import median
 
 import msgspec
 
-from captures.analysis.clients.settings import MOST_EVIDENCE, How, Setting
+from captures.analysis.clients.settings import MOST_EVIDENCE, Setting, ValueSource
 from captures.exchanges import Exchange, Flag
 from captures.meaning.words import counted
 from dissectors.api_keys import ApiKey
@@ -93,7 +93,7 @@ def configured(times: Sequence[int]) -> int:
     return round(middle)
 
 
-class Rhythm:
+class RequestTiming:
     """The timing of one client's requests."""
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class Rhythm:
             return []
         note = "commits come in equal intervals; an application that commits by a timer looks the same"
         automatic = Setting(
-            "enable.auto.commit", "true", How.ESTIMATED, interval.count, interval.evidence, note=note
+            "enable.auto.commit", "true", ValueSource.ESTIMATED, interval.count, interval.evidence, note=note
         )
         return [automatic, interval]
 
@@ -201,7 +201,7 @@ def steady(key: str, gaps: Gaps, least: int, what: str, share: float = _SHARE) -
     times = [gaps.times[at] for at in alike]
     numbers = tuple(gaps.numbers[at] for at in alike[:MOST_EVIDENCE])
     note = f"{len(alike)} of {counted(len(gaps.times), 'interval')} {what}: {_span(times)} ms"
-    return Setting(key, configured(times), How.ESTIMATED, len(alike), numbers, note=note)
+    return Setting(key, configured(times), ValueSource.ESTIMATED, len(alike), numbers, note=note)
 
 
 def backoff(key: str, gaps: Gaps, what: str) -> Setting | None:
@@ -219,7 +219,7 @@ def backoff(key: str, gaps: Gaps, what: str) -> Setting | None:
         f"{counted(len(gaps.times), 'wait')} before {what}: {_span(gaps.times)} ms; the shortest one counts"
     )
     numbers = tuple(number for number in gaps.numbers[:MOST_EVIDENCE] if number)
-    return Setting(key, configured([shortest]), How.ESTIMATED, len(gaps.times), numbers, note=note)
+    return Setting(key, configured([shortest]), ValueSource.ESTIMATED, len(gaps.times), numbers, note=note)
 
 
 def _span(times: list[int]) -> str:

@@ -32,7 +32,7 @@ _EXPLAINED = {
 _CRASHED = "; it did not leave its group: it crashed, was killed or cut off, or closed without"
 
 
-class Lives:
+class ConnectionHistories:
     """Follows the connections of a party.
 
     :param capture: capture of the added exchanges

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from captures.analysis.comparison.rhythm import MOST_EXAMPLES, MOST_SLICES, Rhythm
+from captures.analysis.comparison.time_slices import MOST_EXAMPLES, MOST_SLICES, TimeSlicedCounts
 
 SECOND = 1_000_000_000
 
 
 def test_slices_cover_all_of_the_time_and_nothing_is_lost() -> None:
-    rhythm: Rhythm[str] = Rhythm()
+    rhythm: TimeSlicedCounts[str] = TimeSlicedCounts()
     begin = 1_795_000_000 * SECOND
     for second in range(1_000):
         rhythm.add("a", begin + second * SECOND, second + 1)
@@ -24,13 +24,13 @@ def test_slices_cover_all_of_the_time_and_nothing_is_lost() -> None:
 
 
 def test_what_was_never_seen() -> None:
-    rhythm: Rhythm[str] = Rhythm()
+    rhythm: TimeSlicedCounts[str] = TimeSlicedCounts()
     rhythm.cover(5 * SECOND)
     assert (rhythm.total("a"), rhythm.slices("a"), rhythm.examples("a"), rhythm.kinds()) == (0, [], (), set())
 
 
 def test_times_may_come_in_any_order() -> None:
-    rhythm: Rhythm[str] = Rhythm()
+    rhythm: TimeSlicedCounts[str] = TimeSlicedCounts()
     for time in (50, 10, 90, 10):
         rhythm.add("a", time * SECOND, time)
     assert sum(rhythm.slices("a")) == 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.standing import StuckPositions
+from captures.analysis.findings.unchanged_positions import StuckPositions
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import api
 from tests.captures.analysis.findings.record_kit import batch

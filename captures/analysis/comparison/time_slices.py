@@ -25,7 +25,7 @@ class _IntervalCount:
     examples: list[int] = field(default_factory=list)
 
 
-class Rhythm(Generic[Key]):
+class TimeSlicedCounts(Generic[Key]):
     """Counts by key and slice of time; slices get wider as the covered time does.
 
     However long that is, a key takes at most :data:`MOST_SLICES` counts and :data:`MOST_EXAMPLES` numbers.

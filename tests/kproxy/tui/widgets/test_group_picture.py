@@ -1,4 +1,4 @@
-"""The picture of a group: lanes, marks, cursor, zoom."""
+"""The picture of a group: picture, marks, cursor, zoom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from captures.analysis.groups.model import GroupTimeline, Span
 from captures.analysis.groups.vocabulary import Phase
-from kproxy.tui.widgets.lanes import Lanes
+from kproxy.tui.widgets.group_picture import GroupPicture
 from tests.captures.analysis.groups.kit import at, member, rebalance, timeline
 
 
@@ -22,20 +22,20 @@ class LanesApp(App[None]):
         self.met: list[tuple[str, int]] = []
 
     def compose(self) -> ComposeResult:
-        yield Lanes(UTC)
+        yield GroupPicture(UTC)
 
     def on_mount(self) -> None:
-        self.lanes.show(self.shown)
-        self.lanes.focus()
+        self.picture.show(self.shown)
+        self.picture.focus()
 
     @property
-    def lanes(self) -> Lanes:
-        return self.query_one(Lanes)
+    def picture(self) -> GroupPicture:
+        return self.query_one(GroupPicture)
 
-    def on_lanes_selected(self, message: Lanes.Selected) -> None:
+    def on_group_picture_selected(self, message: GroupPicture.Selected) -> None:
         self.met.append(("selected", message.place))
 
-    def on_lanes_entered(self, message: Lanes.Entered) -> None:
+    def on_group_picture_entered(self, message: GroupPicture.Entered) -> None:
         self.met.append(("entered", message.place))
 
 
@@ -58,8 +58,8 @@ def group(**fields: Any) -> GroupTimeline:
 
 
 def lines(pilot: Pilot[Any]) -> list[str]:
-    lanes = pilot.app.query_one(Lanes)
-    return [lanes.render_line(y).text for y in range(lanes.size.height)]
+    picture = pilot.app.query_one(GroupPicture)
+    return [picture.render_line(y).text for y in range(picture.size.height)]
 
 
 async def test_members_marks_and_time() -> None:
@@ -86,13 +86,13 @@ async def test_what_is_short_and_matters_is_seen() -> None:
 async def test_the_cursor_goes_from_rebalance_to_rebalance() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         app: Any = pilot.app
-        assert app.lanes.cursor == 2
+        assert app.picture.cursor == 2
         await pilot.press("left", "left", "left", "right", "enter")
         assert app.met == [("selected", 1), ("selected", 0), ("selected", 1), ("entered", 1)]
         await pilot.press("home")
-        assert app.lanes.cursor == 0
+        assert app.picture.cursor == 0
         await pilot.press("end")
-        assert app.lanes.cursor == 2
+        assert app.picture.cursor == 2
 
 
 @pytest.mark.slow
@@ -147,20 +147,20 @@ async def test_growing_keeps_who_looks_at_the_latest_there_and_others_where_they
         app: Any = pilot.app
         more = group()
         more.rebalances.append(rebalance(begin=55, end=56, generation=4))
-        app.lanes.show(more)
-        assert app.lanes.cursor == 3
+        app.picture.show(more)
+        assert app.picture.cursor == 3
         await pilot.press("home")
-        app.lanes.show(group())
-        assert app.lanes.cursor == 0
+        app.picture.show(group())
+        assert app.picture.cursor == 0
 
 
 @pytest.mark.slow
 async def test_a_click_chooses_what_is_nearest() -> None:
     async with LanesApp(group()).run_test(size=(71, 12)) as pilot:
         app: Any = pilot.app
-        await pilot.click(Lanes, offset=(11 + 38, 3))
+        await pilot.click(GroupPicture, offset=(11 + 38, 3))
         assert app.met == [("selected", 1)]
-        await pilot.click(Lanes, offset=(11 + 38, 3), times=2)
+        await pilot.click(GroupPicture, offset=(11 + 38, 3), times=2)
         assert ("entered", 1) in app.met
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.client_trace.apis import Manner
+from captures.analysis.client_trace.apis import ApiWording
 from captures.analysis.client_trace.model import NUMBERS_SHOWN, Line, Phase
 from captures.exchanges import Exchange
 from captures.meaning import words
@@ -43,7 +43,7 @@ class Range:
 
 
 @dataclass(slots=True, eq=False)
-class Stretch:
+class ExchangeRun:
     """Equal exchanges, single or several in a row.
 
     :ivar key: identifies the subject; equal for all of its exchanges
@@ -53,7 +53,7 @@ class Stretch:
     """
 
     key: tuple[object, ...]
-    manner: Manner
+    manner: ApiWording
     time: int
     text: str = ""
     client: str = ""
@@ -81,7 +81,7 @@ class Stretch:
         if exchange.latency is not None:
             self.latency.add(max(exchange.latency, 0))
 
-    def include(self, other: Stretch) -> None:
+    def include(self, other: ExchangeRun) -> None:
         """Add another, later stretch of the same subject."""
         self.count += other.count
         self.time = min(self.time, other.time)
@@ -136,7 +136,7 @@ class Stretch:
         return self.manner.phase
 
 
-class Heartbeats(Stretch):
+class Heartbeats(ExchangeRun):
     """Heartbeats of a member in one generation."""
 
     __slots__ = ()
@@ -145,7 +145,7 @@ class Heartbeats(Stretch):
         return words.listed([f"{words.counted(self.count, 'heartbeat')} {self.text}", self.every])
 
 
-class Commits(Stretch):
+class Commits(ExchangeRun):
     """Commits of a member.
 
     :ivar latest: position of the last one, in words
@@ -153,7 +153,7 @@ class Commits(Stretch):
 
     __slots__ = ("latest",)
 
-    def __init__(self, key: tuple[object, ...], manner: Manner, time: int, text: str) -> None:
+    def __init__(self, key: tuple[object, ...], manner: ApiWording, time: int, text: str) -> None:
         super().__init__(key, manner, time, text)
         self.latest = ""
 
@@ -165,7 +165,7 @@ class Commits(Stretch):
         return f"{self.text} — {many}; last {latest}"
 
 
-class Transactions(Stretch):
+class Transactions(ExchangeRun):
     """Transactions of one transactional ID with the same outcome.
 
     :ivar ended: number of transactions; ``count`` is that of their exchanges
@@ -174,7 +174,7 @@ class Transactions(Stretch):
 
     __slots__ = ("ended", "lasted")
 
-    def __init__(self, key: tuple[object, ...], manner: Manner, time: int, text: str) -> None:
+    def __init__(self, key: tuple[object, ...], manner: ApiWording, time: int, text: str) -> None:
         super().__init__(key, manner, time, text)
         self.ended = 0
         self.lasted = Range()

@@ -20,14 +20,14 @@ from captures.analysis.decision_columns import DecisionColumns, PartitionOffsets
 from captures.analysis.exchange_groups import RowGroups
 from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges.columns import NO_VALUE
-from captures.meaning.places import TopicPartition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import ApiKey
 
 _UNKNOWN = np.iinfo(np.int64).min
 """Offset of a partition that an earlier part of the capture asked for last."""
 
 
-class _Stay(msgspec.Struct, frozen=True):
+class _UnchangedPosition(msgspec.Struct, frozen=True):
     """A position at one offset.
 
     :ivar first: ns since the epoch, as ``last``
@@ -39,12 +39,12 @@ class _Stay(msgspec.Struct, frozen=True):
     last: int
     count: int
 
-    def joined(self, other: _Stay | None) -> _Stay:
+    def joined(self, other: _UnchangedPosition | None) -> _UnchangedPosition:
         """Return this and another one, if there is one, as one stay."""
         if other is None:
             return self
         first, last = min(self.first, other.first), max(self.last, other.last)
-        return _Stay(self.offset, first, last, self.count + other.count)
+        return _UnchangedPosition(self.offset, first, last, self.count + other.count)
 
     def is_long(self, least: float, times: float) -> bool:
         """Return whether it lasted for `least` ns, and was seen often enough."""
@@ -58,18 +58,18 @@ _Commit = tuple[str, TopicPartition]
 _Key = TypeVar("_Key", _Line, _Commit)
 
 
-class _FetchStays(msgspec.Struct, frozen=True):
+class _FetchPositions(msgspec.Struct, frozen=True):
     """Positions of fetches in a part of a capture.
 
     :ivar stays: stays with more to read that are long, or at an edge of the part
     :ivar asked: the latest offsets asked for
     """
 
-    stays: dict[_Line, list[_Stay]]
+    stays: dict[_Line, list[_UnchangedPosition]]
     asked: dict[_Line, int]
 
 
-class _CommitStays(msgspec.Struct, frozen=True):
+class _CommitPositions(msgspec.Struct, frozen=True):
     """Positions of commits in a part of a capture.
 
     :ivar stays: stays that are long, or at an edge of the part
@@ -77,7 +77,7 @@ class _CommitStays(msgspec.Struct, frozen=True):
     :ivar connections: connections of consumers by partition
     """
 
-    stays: dict[_Commit, list[_Stay]]
+    stays: dict[_Commit, list[_UnchangedPosition]]
     ends: dict[TopicPartition, int] = {}
     connections: dict[TopicPartition, set[int]] = {}
 
@@ -122,7 +122,7 @@ class StuckPositions:
         )
         return self._on(found)
 
-    def _fetched(self, least: float) -> _FetchStays:
+    def _fetched(self, least: float) -> _FetchPositions:
         consumers = self._rows.of_consumers
         asked, answered = (each.chosen(consumers[each.rows]) for each in (self._asked, self._answered))
         rows, indexes, offsets = map(np.concatenate, zip(asked, answered, strict=True))
@@ -138,9 +138,9 @@ class StuckPositions:
         positions = np.where(known, offsets[latest], _UNKNOWN)
         stays = self._stays(rows[more], positions[more], lines[more], indexes[more], least, self._line)
         if self._rows.part is None:
-            return _FetchStays(stays, {})
+            return _FetchPositions(stays, {})
         asks = zip(*(column[~answers].tolist() for column in (lines, indexes, offsets)), strict=True)
-        return _FetchStays(stays, {self._line(line, index): offset for line, index, offset in asks})
+        return _FetchPositions(stays, {self._line(line, index): offset for line, index, offset in asks})
 
     def committed(self, least: float) -> Bools:
         """Return a mask of the commits of groups that may have committed an offset for `least` ns, and of ends."""
@@ -166,7 +166,7 @@ class StuckPositions:
             found[mentions[self._produced[mentions]]] = True
         return found | self._on(stuck.connections)
 
-    def _committed(self, least: float, commits: Bools, ends: PartitionOffsets) -> _CommitStays:
+    def _committed(self, least: float, commits: Bools, ends: PartitionOffsets) -> _CommitPositions:
         """Return the stays of commits, and what decides whether there was more to read."""
         groups = self._named
         asked = self._asked.chosen(commits[self._asked.rows] & (self._asked.offsets >= 0))
@@ -183,7 +183,7 @@ class StuckPositions:
         order = np.lexsort((rows[more], indexes[more], group))
         chosen = np.flatnonzero(more)[order]
         stays = self._stays(rows[chosen], offsets[chosen], group[order], indexes[chosen], least, self._commit)
-        found = _CommitStays(stays)
+        found = _CommitPositions(stays)
         if not stays and self._rows.part is None:
             return found
         for code, end in zip(ends.places.tolist(), ends.offsets.tolist(), strict=True):
@@ -215,7 +215,7 @@ class StuckPositions:
         indexes: Int64s,
         least: float,
         key: Callable[[int, int], _Key],
-    ) -> dict[_Key, list[_Stay]]:
+    ) -> dict[_Key, list[_UnchangedPosition]]:
         """Return the stays that are long, or at an edge of a part of a capture.
 
         :param rows: sorted by owner and index
@@ -231,10 +231,11 @@ class StuckPositions:
             change = (np.diff(owners) != 0) | (np.diff(indexes) != 0)
             first_known = offsets[:-1] == _UNKNOWN  # it may continue the stay before it
             kept[groups.of[np.append(True, change | first_known) | np.append(change, True)]] = True
-        found: dict[_Key, list[_Stay]] = {}
+        found: dict[_Key, list[_UnchangedPosition]] = {}
         rows = groups.first[kept]
         stays = map(
-            _Stay, *(column.tolist() for column in (offsets[rows], first[kept], last[kept], counts[kept]))
+            _UnchangedPosition,
+            *(column.tolist() for column in (offsets[rows], first[kept], last[kept], counts[kept])),
         )
         for one, other, stay in zip(owners[rows].tolist(), indexes[rows].tolist(), stays, strict=True):
             found.setdefault(key(one, other), []).append(stay)
@@ -266,10 +267,10 @@ class StuckPositions:
         return answered._replace(offsets=ends)
 
 
-def _stuck_fetches(parts: Sequence[_FetchStays], least: float, times: float) -> set[int]:
+def _stuck_fetches(parts: Sequence[_FetchPositions], least: float, times: float) -> set[int]:
     """Return the connections with positions that stood still."""
     positions: dict[_Line, int] = {}
-    joined: dict[tuple[_Line, int], _Stay] = {}
+    joined: dict[tuple[_Line, int], _UnchangedPosition] = {}
     for part in parts:
         for line, stays in part.stays.items():
             for stay in stays:
@@ -279,10 +280,10 @@ def _stuck_fetches(parts: Sequence[_FetchStays], least: float, times: float) -> 
     return {line[0] for (line, at), stay in joined.items() if at >= 0 and stay.is_long(least, times)}
 
 
-def _stuck_commits(parts: Sequence[_CommitStays], least: float, times: float) -> _Candidates:
+def _stuck_commits(parts: Sequence[_CommitPositions], least: float, times: float) -> _Candidates:
     """Return the groups that committed one offset while there was more to read, with what shows it."""
     ends: dict[TopicPartition, int] = {}
-    joined: dict[tuple[_Commit, int], _Stay] = {}
+    joined: dict[tuple[_Commit, int], _UnchangedPosition] = {}
     for part in parts:
         for tp, end in part.ends.items():
             ends[tp] = max(ends.get(tp, 0), end)

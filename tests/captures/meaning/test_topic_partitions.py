@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.meaning.exchange import Body
-from captures.meaning.places import rows_by_partition
+from captures.meaning.topic_partitions import rows_by_partition
 
 ID = "lLiF-TMRRuSo8TJjkfl4vQ"
 

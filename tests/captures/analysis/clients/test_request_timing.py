@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.clients.rhythm import Rhythm, configured
-from captures.analysis.clients.settings import How, Setting, by_key
+from captures.analysis.clients.request_timing import RequestTiming, configured
+from captures.analysis.clients.settings import Setting, ValueSource, by_key
 from captures.exchanges import Exchange
 from tests.captures.analysis.kit import MS, error, exchange
 
@@ -19,7 +19,7 @@ def at(key: int, milliseconds: float, number: int = 1, **fields: Any) -> Exchang
 
 
 def settings(*exchanges: Exchange, streams: bool = False) -> dict[str, Setting]:
-    rhythm = Rhythm()
+    rhythm = RequestTiming()
     for each in exchanges:
         rhythm.add(each)
     return by_key(rhythm.settings(streams=streams))
@@ -45,7 +45,12 @@ def test_an_interval_as_somebody_would_configure_it(milliseconds: list[float], v
 
 def test_heartbeats() -> None:
     found = settings(*(at(12, 3001 * each, 10 + each) for each in range(6)))["heartbeat.interval.ms"]
-    assert (found.value, found.how, found.count, found.evidence) == (3000, How.ESTIMATED, 5, (11, 12, 13))
+    assert (found.value, found.how, found.count, found.evidence) == (
+        3000,
+        ValueSource.ESTIMATED,
+        5,
+        (11, 12, 13),
+    )
     assert "5 of 5 intervals between heartbeats" in found.note
 
 

@@ -49,7 +49,7 @@ _FRAME = 3
 """Lines of title, marks and axis."""
 
 
-class Lanes(DrawnLines, can_focus=True):
+class GroupPicture(DrawnLines, can_focus=True):
     """The picture of a group.
 
     :param zone: time zone; None for local time
@@ -58,7 +58,7 @@ class Lanes(DrawnLines, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(Scope.TIMELINE)]
 
     COMPONENT_CLASSES: ClassVar[set[str]] = style_classes(_ROLES)
-    DEFAULT_CSS = style_rules("Lanes", _ROLES)
+    DEFAULT_CSS = style_rules("GroupPicture", _ROLES)
 
     @dataclass
     class Selected(Message):
