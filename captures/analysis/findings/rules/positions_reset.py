@@ -193,15 +193,15 @@ _ENDS = {
     Policy.BY_DURATION: "offset of a point in time (auto.offset.reset=by_duration)",
 }
 _ADVICE = {
-    ResetReason.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage of "
-    "this consumer, and watch its lag. An offset beyond the end shows that the topic was created again, or lost records "
-    "(unclean leader election). With auto.offset.reset=none the consumer stops instead.",
+    ResetReason.OUT_OF_RANGE: "Make retention (retention.ms, retention.bytes) longer than the longest lag or outage "
+    "of this consumer, and watch its lag. An offset beyond the end shows that the topic was created again, or lost "
+    "records (unclean leader election). With auto.offset.reset=none the consumer stops instead.",
     ResetReason.NO_COMMIT: "Nothing to do for a new group. The offsets of an existing one have expired "
     "(offsets.retention.minutes) or were deleted, or group.id was changed.",
-    ResetReason.LOST_COMMIT: "The offset had been committed before: the group or its offsets were deleted, the offsets "
-    "expired (offsets.retention.minutes), or the topic was created again.",
-    ResetReason.SOME_COMMITS: "Nothing was committed for these partitions: they were not consumed yet, they are new, or "
-    "their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that arrived "
+    ResetReason.LOST_COMMIT: "The offset had been committed before: the group or its offsets were deleted, the "
+    "offsets expired (offsets.retention.minutes), or the topic was created again.",
+    ResetReason.SOME_COMMITS: "Nothing was committed for these partitions: they were not consumed yet, they are new, "
+    "or their offsets have expired (offsets.retention.minutes). auto.offset.reset=latest skips records that arrived "
     "meanwhile; earliest or by_duration (KIP-1106) does not.",
     ResetReason.NEW_PARTITION: "New partitions get records before consumers know of the partitions. "
     "auto.offset.reset=latest skips these; earliest or by_duration (KIP-1106) does not.",
