@@ -191,14 +191,14 @@ class Setting(NamedTuple):
     :ivar command: names of the command, or the table of the file
     :ivar value: in command-line form; None if there is none
     :ivar source: ``environment``, ``file``, ``UI`` or ``default``; never the command line
-    :ivar location: the variable, or file, line and key
+    :ivar place: the variable, or file, line and key
     """
 
     command: str
     key: str
     value: Any
     source: str
-    location: str
+    place: str
 
 
 def settings(configuration: Configuration) -> Iterator[Setting]:
@@ -297,7 +297,7 @@ def _print(configuration: Configuration, shown: list[Setting]) -> None:
             (Column("command"), lambda each: each.command or "kproxy"),
             (Column("option"), lambda each: each.key),
             (Column("value", least=10), lambda each: _written(each.value)),
-            (Column("from", least=10, rank=1), lambda each: each.location or each.source),
+            (Column("from", least=10, rank=1), lambda each: each.place or each.source),
         ],
     )
     for line in table.lines(terminal_width()):
