@@ -11,6 +11,8 @@ _BEHIND_ID = 4
 """Offset behind the correlation ID of a response."""
 _MOST = 64
 """Most responses that are kept."""
+_LONGEST = 16_384
+"""Most bytes of one; those of brokers have about a thousand."""
 
 
 class EqualResponses:
@@ -25,7 +27,7 @@ class EqualResponses:
 
     def decode(self, payload: bytes, key: int, asked: int, *, complete: bool) -> Body:
         """Decode a response (:func:`~dissectors.frames.decode_response`)."""
-        if key != ApiKey.API_VERSIONS or not complete or len(payload) < _BEHIND_ID:
+        if key != ApiKey.API_VERSIONS or not complete or not _BEHIND_ID <= len(payload) <= _LONGEST:
             return decode_response(payload, key, asked, complete=complete)
         content = asked, payload[_BEHIND_ID:]
         known = self._known.get(content)

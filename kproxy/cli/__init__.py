@@ -18,8 +18,6 @@ from kproxy.output import gate_tracebacks, gated_errors, use_color
 
 # numpy's linear algebra, which is not used here, would start a thread per processor, and these spin for a while
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# the end of the process frees all memory: a search for cycles before it takes as long as many an import
-atexit.register(gc.freeze)
 
 COMMANDS = {
     "api-versions": "api_versions:ApiVersionsRun.command",
@@ -88,6 +86,8 @@ class _Program(Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        # the end of the process frees all memory: a search for cycles before it takes as long as many an import
+        atexit.register(gc.freeze)
         with gated_errors():
             return super().make_context(info_name, args, parent, **extra)
 

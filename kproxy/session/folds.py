@@ -92,6 +92,7 @@ class SessionFold(Generic[F]):
         """Number of added exchanges."""
         self._wanted = False
         self._running = False
+        self._one_by_one = False
         self.version = 0
         self._rate = Rate()
         self.rate = 0.0
@@ -138,6 +139,7 @@ class SessionFold(Generic[F]):
     def begin_anew(self, numbers: Int64s) -> None:
         """Drop the result, and add these exchanges."""
         self._fold = None
+        self._one_by_one = False
         self._waiting = deque()
         self._left = self.added = 0
         self.version += 1
@@ -163,10 +165,10 @@ class SessionFold(Generic[F]):
         try:
             while self._waiting and self._wanted:
                 self.fold(access)
-                if self.by_columns and self._session.whole and not self._are_few(access):
-                    yield from self._add_all(access)
-                else:
+                if self._one_by_one or not (self.by_columns and self._session.whole) or self._are_few(access):
                     yield from self._add_some(access)
+                else:
+                    yield from self._add_all(access)
         finally:
             self._running = False
 
@@ -184,15 +186,21 @@ class SessionFold(Generic[F]):
             chosen = SelectedColumns(columns, indexes)
         passes = columns.preparing(made.TAKEN), made.add_all(access, chosen, indexes)
         began = perf_counter()
-        for index, (steps, whole) in enumerate(zip(passes, (columns, chosen), strict=True)):
-            for done in steps:
-                if perf_counter() - began > _TURN:
-                    share = (index + done / len(whole)) / len(passes)
-                    self._count(max(int(total * share) - self.added, 0))
-                    yield
-                    if self._waiting is not waiting:  # it has restarted
-                        return
-                    began = perf_counter()
+        try:
+            for index, (steps, whole) in enumerate(zip(passes, (columns, chosen), strict=True)):
+                for done in steps:
+                    if perf_counter() - began > _TURN:
+                        share = (index + done / len(whole)) / len(passes)
+                        self._count(max(int(total * share) - self.added, 0))
+                        yield
+                        if self._waiting is not waiting:  # it has restarted
+                            return
+                        began = perf_counter()
+        except Exception as error:
+            self._session.contain(error, self._doing)
+            # so that only those that fail are missing
+            self._one_by_one, self._left, self.added = True, total, 0
+            return
         self._fold, self._waiting = made, deque()
         self._count(self._left)
         self._session.report_faults()

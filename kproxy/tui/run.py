@@ -76,7 +76,6 @@ def run(
         if link is not None:
             link.close()
         session.close()
-        settled()  # or Python searches them once more before it exits
     return Outcome(leaving or "end", not (session.status.failure or session.status.lost or session.faults))
 
 

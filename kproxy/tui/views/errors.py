@@ -44,7 +44,6 @@ class ErrorsFold:
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         reader, rows = access.plain, DecisionColumns(columns)
-        reader.learn(len(reader))
         for exchange in reader.several(indexes[rows.erroneous | may_follow_error(rows)].tolist()):
             self.add(exchange)
             yield exchange.number - reader.first

@@ -24,7 +24,7 @@ from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories, add_all
-from captures.arrays import Int64s
+from captures.arrays import Int64s, distinct_values
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.lexer import quoted
@@ -358,7 +358,8 @@ class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         reader = access.plain
-        names = {each.cluster for each in access.capture.samples.upstreams.values()}
+        connections = distinct_values(columns.flat("connection")).tolist()
+        names = {access.capture.upstream_of(each).cluster for each in connections}
         if len(names) > 1:
             for exchange in reader.several(indexes.tolist()):
                 self.add(exchange)

@@ -90,7 +90,6 @@ class TopicsFold:
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         reader, rows = access.plain, DecisionColumns(columns)
-        reader.learn(len(reader))
         self._stats.add_columns(columns, np.arange(len(columns)))
         self._mentions.add_columns(columns)
         if len(columns):

@@ -10,11 +10,11 @@ from dissectors.apis import api
 from dissectors.frames import decode_response
 
 
-def _response(correlation_id: int, most: int = 4) -> bytes:
+def _response(correlation_id: int, most: int = 4, rows: int = 1) -> bytes:
     known = api(ApiKey.API_VERSIONS)
     assert known is not None
     row = {"api_key": ApiKey.API_VERSIONS, "min_version": 0, "max_version": most}
-    body: bytes = known.response[2].build({"error_code": 0, "api_keys": [row], "throttle_time_ms": 0})
+    body: bytes = known.response[2].build({"error_code": 0, "api_keys": [row] * rows, "throttle_time_ms": 0})
     return correlation_id.to_bytes(4, "big") + body
 
 
@@ -27,6 +27,15 @@ def test_equal_responses_share_their_value_but_not_their_correlation_id():
     assert [first, second] == [
         decode_response(_response(number), ApiKey.API_VERSIONS, 2) for number in (7, 8)
     ]
+
+
+def test_what_no_broker_sends_is_not_kept() -> None:
+    responses = EqualResponses()
+    first, second = (
+        responses.decode(_response(7, rows=3000), ApiKey.API_VERSIONS, 2, complete=True) for _ in range(2)
+    )
+    assert first == second
+    assert first.value is not second.value
 
 
 @pytest.mark.parametrize(

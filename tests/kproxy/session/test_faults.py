@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from captures.arrays import Int64s
 from captures.exchanges import Exchange, ExchangeReader
+from captures.exchanges.columns import ExchangeColumns
 from captures.filters import compile_filter
 from captures.filters.field_values import FieldValues
 from captures.filters.groups import GroupInference
@@ -27,14 +30,26 @@ class CountingFold:
         self.count += 1
 
 
-async def test_what_is_counted_goes_on() -> None:
+class ColumnCountingFold(CountingFold):
+    """Fails with it by columns, too."""
+
+    TAKEN = ()
+
+    def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
+        for exchange in access.plain.several(indexes.tolist()):
+            self.add(exchange)
+            yield exchange.number
+
+
+@pytest.mark.parametrize("fold", [CountingFold, ColumnCountingFold])
+async def test_what_is_counted_goes_on(fold: type[CountingFold]) -> None:
     async with read_session() as session:
-        folding = session.fold("topics", CountingFold)
+        folding = session.fold("topics", fold)
         folding.want(True)
         await session.idle()
         assert folding.progress == 1
         assert folding.look(lambda fold: fold.count) == 401
-        told, report = session.status.faults
+        *_, told, report = session.status.faults
         assert told.startswith("exchange 17: counting it for topics failed: KeyError: 'planted'")
         assert "Please report" in report
         assert not session.status.failure

@@ -12,6 +12,7 @@ import pytest
 from captures.analysis.latency import Dimension, Measure
 from captures.analysis.records import RecordListing, RecordSelection
 from captures.exchanges.columns import SelectedColumns
+from captures.interventions import UpstreamBroker
 from captures.payloads.decoding import PayloadDecoding
 from kproxy.session import Access
 from kproxy.session.folds import ColumnFold
@@ -20,6 +21,7 @@ from kproxy.tui.views import records
 from kproxy.tui.views.clients import ClientsFold
 from kproxy.tui.views.connections import ConnectionsFold
 from kproxy.tui.views.errors import ErrorsFold
+from kproxy.tui.views.groups import GroupFold
 from kproxy.tui.views.latency import LatencyFold
 from kproxy.tui.views.records import Records, RecordsFold
 from kproxy.tui.views.topic_figures import TopicsFold
@@ -120,3 +122,19 @@ async def test_columns_count_what_exchanges_count(
 
         for name, (one_by_one, together) in (await session.run(counted)).items():
             assert together == one_by_one, name
+
+
+async def test_groups_behind_a_named_cluster_are_apart_from_those_of_other_connections() -> None:
+    async with read_session() as session:
+
+        def counted(access: Access) -> tuple[list[str], list[str]]:
+            columns, indexes = access.columns(), np.arange(len(access.plain))
+            access.capture.samples.upstreams[6] = UpstreamBroker(cluster="east")  # of 13 connections
+            one_by_one, together = GroupFold(access), GroupFold(access)
+            for exchange in access.exchanges((indexes + access.plain.first).tolist()):
+                one_by_one.add(exchange)
+            for _ in together.add_all(access, columns, indexes):
+                pass
+            return sorted(one_by_one.clusters), sorted(together.clusters)
+
+        assert await session.run(counted) == (["", "east"], ["", "east"])
