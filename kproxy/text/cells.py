@@ -70,8 +70,11 @@ def cut_name(text: str, room: int) -> str:
         return cut(text, room)
     end = max((room - 1) // 2, len(number[0]) if number else 0)
     inside = _NUMBER_INSIDE.search(text)
-    if number is None and inside and len(inside[0]) + _BEGINNING < room:
-        end = max(end, len(inside[0]))
+    if number is None and inside:
+        if len(inside[0]) + _BEGINNING < room:
+            end = max(end, len(inside[0]))
+        elif room >= _BEGINNING + len(inside["number"]) + len(ELLIPSIS) + 1:
+            return f"{cut(text, _BEGINNING)}{cut(inside[0], room - _BEGINNING)}"
     return _without_middle(text, room, end)
 
 
@@ -94,7 +97,7 @@ def _without_middle(text: str, room: int, end: int) -> str:
 def _cut_sentence(text: str, room: int) -> str:
     """Return clean text cut at its end, but not in a number; if it begins with a longer name, cut that."""
     first = text.partition(" ")[0]
-    if width(first) > room - len(_MORE) >= _MIDDLE and _NUMBER_AT_END.search(first):
+    if width(first) > room - len(_MORE) >= _MIDDLE and _COMPOUND.search(first):
         return cut_name(first, room - len(_MORE)) + _MORE
     shown = cut(text, room)
     part = shown.removesuffix(ELLIPSIS)
@@ -105,7 +108,8 @@ def _cut_sentence(text: str, room: int) -> str:
 
 
 _NUMBER_AT_END = re.compile(r"[:-]\d+(@\d+)?\)?$")
-_NUMBER_INSIDE = re.compile(r"[.-]\d+[.-][^\W\d]+$")
+_NUMBER_INSIDE = re.compile(r"(?P<number>[.-]\d+[.-])[^\W\d]+$")
+_COMPOUND = re.compile(r"\w[-_.:]\w")
 _NAME = re.compile(r"(\W )?([^\W\d]|\d\w*[-_.])")
 _MIDDLE = 6
 """Cells from which on a part of both ends can be shown."""

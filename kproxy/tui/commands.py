@@ -203,7 +203,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("timeline.last", "end,G", "last", "The latest rebalance.", Scope.TIMELINE),
     Command("timeline.up", "up,k", "up", "Scroll the members up.", Scope.TIMELINE),
     Command("timeline.down", "down,j", "down", "Scroll the members down.", Scope.TIMELINE),
-    Command("timeline.zoom_in", "plus,z", "zoom in", "Show less time around the rebalance.", Scope.TIMELINE, show=True),
+    Command("timeline.zoom_in", "z,plus", "zoom in", "Show less time around the rebalance.", Scope.TIMELINE, show=True),
     Command("timeline.zoom_out", "Z", "zoom out", "Show more time.", Scope.TIMELINE, show=True),
     Command("timeline.whole", "asterisk", "all", "Show all the time.", Scope.TIMELINE, show=True),
     Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show earlier times.", Scope.TIMELINE),

@@ -24,11 +24,14 @@ from kproxy.text.cells import cut_apart, cut_name, width
         ("CreateTopics v4", 12, "Create…cs v4"),
         ("m3 was removed from the group", 12, "m3 was remo…"),
         ("s1-StreamThread-2-consumer", 18, "s1-Str…-2-consumer"),
-        ("s1-StreamThread-2-consumer", 12, "s1-Str…sumer"),  # no room for the number
+        ("s1-StreamThread-2-consumer", 12, "s1-…-2-cons…"),
+        ("s1-StreamThread-2-consumer", 9, "s1-…-2-c…"),
+        ("s1-StreamThread-2-consumer", 8, "s1-S…mer"),  # no room for the number
         ("__consumer_offsets", 12, "__cons…fsets"),
         ("00000000010004633004", 12, "00000000010…"),
         ("4711-orders-west", 12, "4711-o…-west"),
         ("orders-of-yesterday-12 at offset 7", 16, "orders-…day-12 …"),
+        ("gr2-streams_kip1071-cnt-changelog 2-3  wait 500ms", 18, "gr2-stre…angelog …"),
         ("orders at offset 120412 of 3", 19, "orders at offset …"),
         ("orders 0-5 and 12:30", 10, "orders 0-…"),
         ('{"id":1,"name":"x"}', 10, '{"id":1,"…'),
@@ -43,7 +46,7 @@ def test_names_are_cut_in_the_middle_and_sentences_at_their_end(text: str, room:
 
 def test_names_whose_ends_are_equal_are_cut_elsewhere() -> None:
     thread, updater = "s1-StreamThread-1-consumer", "s1-StateUpdater-1-restore-consumer"
-    shown = cut_apart(thread, 10, ())
-    assert shown == cut_name(thread, 10) == cut_name(updater, 10)
-    assert cut_apart(updater, 10, {shown}) == "s1-Stat…er"
+    shown = cut_apart(thread, 8, ())
+    assert shown == cut_name(thread, 8) == cut_name(updater, 8)
+    assert cut_apart(updater, 8, {shown}) == "s1-St…er"
     assert cut_apart("m1", 10, {"m1"}) == "m1", "it is not cut"
