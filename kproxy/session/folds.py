@@ -44,7 +44,7 @@ class ColumnFold(Fold, Protocol):
     TAKEN: ClassVar[Collection[str]]
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
-        """Add exchanges, in steps; yield how many of them are done.
+        """Add exchanges, in steps; yield the index of the one that is done.
 
         :param columns: of the exchanges, in the order of their numbers
         :param indexes: their indexes among all exchanges
@@ -187,10 +187,10 @@ class SessionFold(Generic[F]):
         passes = columns.preparing(made.TAKEN), made.add_all(access, chosen, indexes)
         began = perf_counter()
         try:
-            for index, (steps, whole) in enumerate(zip(passes, (columns, chosen), strict=True)):
+            for index, steps in enumerate(passes):
                 for done in steps:
                     if perf_counter() - began > _TURN:
-                        share = (index + done / len(whole)) / len(passes)
+                        share = (index + done / len(columns)) / len(passes)
                         self._count(max(int(total * share) - self.added, 0))
                         yield
                         if self._waiting is not waiting:  # it has restarted

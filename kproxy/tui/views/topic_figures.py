@@ -103,11 +103,11 @@ class TopicsFold:
         told = np.flatnonzero(decoded | (by_columns & found.sure))
         exchanges = reader.several(indexes[decoded].tolist())
         positions = found.positions(told[~decoded[told]])
-        for row, whole in zip(told.tolist(), decoded[told].tolist(), strict=True):
+        for index, whole in zip(indexes[told].tolist(), decoded[told].tolist(), strict=True):
             updates = self.positions.updates(next(exchanges)) if whole else next(positions).updates
             for place, what, who, value in updates:
                 self.positions.of(place).take(what, who, value)
-            yield row
+            yield index
 
     @property
     def seconds(self) -> float:

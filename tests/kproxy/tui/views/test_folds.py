@@ -12,9 +12,10 @@ import pytest
 from captures.analysis.latency import Dimension, Measure
 from captures.analysis.records import RecordListing, RecordSelection
 from captures.exchanges.columns import SelectedColumns
+from captures.filters import compile_filter
 from captures.interventions import UpstreamBroker
 from captures.payloads.decoding import PayloadDecoding
-from kproxy.session import Access
+from kproxy.session import Access, folds
 from kproxy.session.folds import ColumnFold
 from kproxy.text.records import RecordPayloads
 from kproxy.tui.views import records
@@ -122,6 +123,28 @@ async def test_columns_count_what_exchanges_count(
 
         for name, (one_by_one, together) in (await session.run(counted)).items():
             assert together == one_by_one, name
+
+
+@pytest.mark.parametrize("name", FOLDS)
+async def test_of_a_selection_no_more_is_counted_than_it_has(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folds, "_TURN", 0)
+    shares: list[float] = []
+    count = folds.SessionFold._count
+
+    def counted(folding: folds.SessionFold[Any], number: int) -> None:
+        count(folding, number)
+        shares.append(folding.progress)
+
+    monkeypatch.setattr(folds.SessionFold, "_count", counted)
+    async with read_session() as session:
+        await session.set_filter(compile_filter("latency > 1ms"))
+        view = Records(session)
+        session.fold(name, lambda access: FOLDS[name][0](access, view)).want(True)
+        await session.idle()
+        assert min(shares) > 0
+        assert max(shares) == shares[-1] == 1
 
 
 async def test_groups_behind_a_named_cluster_are_apart_from_those_of_other_connections() -> None:
