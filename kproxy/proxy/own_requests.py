@@ -413,7 +413,7 @@ async def _token(credentials: Sasl) -> str:
         return ""
     from kproxy.proxy.token_endpoint import TOKENS  # the HTTP client is not needed otherwise
 
-    return await asyncio.to_thread(TOKENS.get, credentials.token_endpoint)
+    return await TOKENS.get(credentials.token_endpoint)
 
 
 def _refused_mechanism(mechanism: str, answer: Mapping[str, Any]) -> str:

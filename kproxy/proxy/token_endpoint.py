@@ -7,12 +7,13 @@ its lifetime is over.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 import time
 import urllib.error
 import urllib.request
-from threading import Lock
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
@@ -23,27 +24,38 @@ from kproxy.proxy.tls.security import TokenEndpoint
 
 _TIMEOUT = 8.0  # seconds; below that for a whole authentication
 _MOST_RESPONSE = 1 << 20  # bytes; Kafka has the same limit
+_MOST_REASON = 500  # characters
 _SHARE_OF_LIFETIME = 0.8  # of a token, as sasl.login.refresh.window.factor
 
 
 class Tokens:
-    """The current token of each endpoint. Its methods may be called from several threads."""
+    """The current token of each endpoint."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._found: dict[TokenEndpoint, tuple[str, float]] = {}
+        self._requests: dict[tuple[asyncio.AbstractEventLoop, TokenEndpoint], asyncio.Task[str]] = {}
 
-    def get(self, endpoint: TokenEndpoint) -> str:
-        """Return a token; request one unless a valid one is known.
+    async def get(self, endpoint: TokenEndpoint) -> str:
+        """Return a token; request one unless a valid one is known. Those who wait share one request.
 
         :raises SaslError: if there is none to be had
         """
-        with self._lock:
-            token, until = self._found.get(endpoint, ("", 0.0))
-            if time.monotonic() >= until:
-                token, lifetime = requested(endpoint)
-                self._found[endpoint] = token, time.monotonic() + _SHARE_OF_LIFETIME * lifetime
+        token, until = self._found.get(endpoint, ("", 0.0))
+        if time.monotonic() < until:
             return token
+        loop = asyncio.get_running_loop()
+        request = self._requests.get((loop, endpoint))
+        if request is None:
+            request = self._requests[loop, endpoint] = loop.create_task(self._request(endpoint))
+        return await asyncio.shield(request)
+
+    async def _request(self, endpoint: TokenEndpoint) -> str:
+        try:
+            token, lifetime = await asyncio.to_thread(requested, endpoint)
+        finally:
+            del self._requests[asyncio.get_running_loop(), endpoint]
+        self._found[endpoint] = token, time.monotonic() + _SHARE_OF_LIFETIME * lifetime
+        return token
 
 
 TOKENS = Tokens()
@@ -61,7 +73,7 @@ def requested(endpoint: TokenEndpoint) -> tuple[str, float]:
     except urllib.error.HTTPError as error:
         with error:
             raise SaslError(f"{endpoint.url} refuses a token: {_refusal(error)}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         why = getattr(error, "reason", error)
         raise SaslError(f"no token from {endpoint.url}: {why}") from None
     found = _decoded(body)
@@ -98,8 +110,11 @@ def _https(endpoint: TokenEndpoint) -> list[urllib.request.HTTPSHandler]:
 
 def _refusal(error: urllib.error.HTTPError) -> str:
     """Return the status, and the reason if the server gives one (RFC 6749, section 5.2)."""
-    found = _decoded(error.read(_MOST_RESPONSE))
-    reasons = [str(found[each]) for each in ("error", "error_description") if found.get(each)]
+    try:
+        found = _decoded(error.read(_MOST_RESPONSE))
+    except (OSError, HTTPException):
+        found = {}
+    reasons = [str(found[each])[:_MOST_REASON] for each in ("error", "error_description") if found.get(each)]
     return " ".join([f"{error.code} {error.reason}", *([f"({': '.join(reasons)})"] if reasons else [])])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -68,12 +70,12 @@ def server() -> Iterator[Server]:
 
 def test_a_token_serves_until_most_of_its_lifetime_is_over(server: Server) -> None:
     tokens, endpoint = Tokens(), TokenEndpoint(server.url, "app", "s3:cret", "kafka read")
-    assert [tokens.get(endpoint) for _ in range(3)] == ["t1"] * 3
+    assert [asyncio.run(tokens.get(endpoint)) for _ in range(3)] == ["t1"] * 3
     form = {"grant_type": ["client_credentials"], "scope": ["kafka read"]}
     assert server.asked == [("app:s3:cret", form)]
     server.answer = 200, {"access_token": "t2"}  # for how long is not said
     other = TokenEndpoint(server.url, "a pp", "s&", urlencode=True)
-    assert [tokens.get(other) for _ in range(2)] == ["t2"] * 2
+    assert [asyncio.run(tokens.get(other)) for _ in range(2)] == ["t2"] * 2
     assert server.asked[1:] == [("a+pp:s%26", {"grant_type": ["client_credentials"]})] * 2
 
 
@@ -93,12 +95,56 @@ def test_a_token_serves_until_most_of_its_lifetime_is_over(server: Server) -> No
 def test_why_there_is_no_token(server: Server, answer: tuple[int, Any], why: str) -> None:
     server.answer = answer
     with pytest.raises(SaslError, match=why):
-        Tokens().get(TokenEndpoint(server.url, "app", "secret"))
+        asyncio.run(Tokens().get(TokenEndpoint(server.url, "app", "secret")))
 
 
 def test_a_server_that_cannot_be_reached(server: Server) -> None:
     with pytest.raises(SaslError, match=r"no token from http://127.0.0.1:1/: .*refused"):
-        Tokens().get(TokenEndpoint("http://127.0.0.1:1/", "app", "secret"))
+        asyncio.run(Tokens().get(TokenEndpoint("http://127.0.0.1:1/", "app", "secret")))
+
+
+def answering(data: bytes) -> tuple[socket.socket, str]:
+    """Return a listening socket that answers one request with `data`, and its URL."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        client, _ = listening.accept()
+        with client:
+            client.recv(1 << 16)
+            client.sendall(data)
+
+    Thread(target=answer, daemon=True).start()
+    return listening, f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\x15\x03\x01 no HTTP\r\n\r\n", "no token from "),
+        (b"HTTP/1.1 401 No\r\nContent-Length: 9\r\n\r\n{", "refuses a token: 401 No$"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "has no access_token|no token from "),
+    ],
+)
+def test_an_answer_that_is_not_whole(data: bytes, why: str) -> None:
+    listening, url = answering(data)
+    with listening, pytest.raises(SaslError, match=why):
+        asyncio.run(Tokens().get(TokenEndpoint(url, "app", "secret")))
+
+
+def test_those_who_wait_share_a_request(server: Server) -> None:
+    server.answer = 401, {}
+    tokens, endpoint = Tokens(), TokenEndpoint(server.url, "app", "secret")
+
+    async def get() -> list[str | BaseException]:
+        first = asyncio.create_task(tokens.get(endpoint))
+        await asyncio.sleep(0)
+        first.cancel()
+        return await asyncio.gather(*(tokens.get(endpoint) for _ in range(20)), return_exceptions=True)
+
+    assert [type(each) for each in asyncio.run(get())] == [SaslError] * 20
+    assert len(server.asked) == 1
+    server.answer = 200, {"access_token": "t"}
+    assert asyncio.run(tokens.get(endpoint)) == "t"
 
 
 @pytest.mark.parametrize(
