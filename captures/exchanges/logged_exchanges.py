@@ -6,7 +6,6 @@ the log: the bytes are kept beside the capture, at positions of the stream that 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from captures.arrays import distinct_values
 from captures.exchanges.table import NO_ANSWER_SEEN, NO_TIME, Flag
-from captures.exchanges.translated_connections import MOST_CLOCK_DIFFERENCE, TranslatedConnections
+from captures.exchanges.translated_connections import Ends, Rows, TranslatedConnections, nearest
 from dissectors.sides import SIDES, Side
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ _SETTLED_BY: dict[Side, Flag] = {
 }
 """Flags that no longer hold once an exchange has a frame of the log."""
 
-#: ends of the connection, API, correlation ID -> times and rows of captured exchanges, in the order of time
-_Rows = dict[tuple[tuple[str, str], int, int], list[tuple[int, int]]]
+#: ends of the connection, API, correlation ID -> captured exchanges
+_Rows = dict[tuple[Ends, int, int], Rows]
 
 
 class _KeptFrame(NamedTuple):
@@ -71,11 +70,9 @@ class LoggedExchanges:
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self.translated = TranslatedConnections(capture)
-        self._ends = {
-            capture.endpoints(each): each
-            for each in distinct_values(capture.table.column("connection")).tolist()
-        }
-        self._taken: set[int] = set()
+        connections = distinct_values(capture.table.column("connection")).tolist()
+        self._ends = {capture.endpoints(each) for each in connections}
+        self._taken: set[Ends] = set()
         self._rows = self._captured()
         self._lacking: list[_Lacking] = []
         self._beyond: dict[int, int] = {}
@@ -86,36 +83,31 @@ class LoggedExchanges:
         Clocks may differ: of several exchanges with the same correlation ID on a connection, the nearest is taken.
 
         :raises BodyError: if the packets lack a frame, and that of the log cannot be encoded
+        :raises EntryError: if the connection of the entry is invalid
         """
+        header = logged.entry.request_header
+        ends = self.translated.ends.get(logged.entry.connection) or logged.entry.ends
         for api_key, time in (
-            (logged.api_key, logged.time),
+            (header.request_api_key, logged.time),
             (_UNKNOWN_API, logged.time + logged.duration),
         ):
-            found = self._rows.get((logged.ends, api_key, logged.correlation_id), [])
-            after = bisect_left(found, (time, 0))
-            near = range(max(after - 1, 0), min(after + 1, len(found)))
-            nearest = min(near, key=lambda at: abs(found[at][0] - time), default=None)
-            if nearest is not None and abs(found[nearest][0] - time) <= MOST_CLOCK_DIFFERENCE:
-                row = found.pop(nearest)[1]
-                self._taken.add(int(self._capture.table.column("connection")[row]))
-                self._add(row, logged)
+            rows = self._rows.get((ends, api_key, header.correlation_id), [])
+            found = nearest(rows, time)
+            if found is not None:
+                self._taken.add(ends)
+                self._add(rows.pop(found)[1], logged)
                 return True
-        connection = self._ends.get(logged.ends)
-        if connection is not None:
-            self._taken.add(connection)
-        return connection is None and self.translated.hold(logged)
+        if ends in self._ends:
+            self._taken.add(ends)
+            return False
+        return self.translated.hold(logged)
 
     def released(self, *, ended: bool) -> list[LoggedExchange]:
-        """Return entries that :meth:`take` has kept and that no captured exchange has.
+        """Return entries that :meth:`take` has kept, to be taken again: whose they are is now known.
 
         :param ended: whether all entries were taken; before, entries are released only if too many are kept
         """
-        if not ended and not self.translated.full:
-            return []
-        sure, rest = self.translated.resolve(self._taken)
-        for row, logged in sure:
-            self._add(row, logged)
-        return rest
+        return self.translated.resolve(self._taken) if ended or self.translated.full else []
 
     def complete(self) -> None:
         """Give exchanges the frames that the packets lack, once it is certain that they do."""
@@ -175,12 +167,12 @@ class LoggedExchanges:
         return found
 
     def _add(self, row: int, logged: LoggedExchange) -> None:
-        capture = self._capture
+        capture, measured = self._capture, logged.entry.broker_log(captured=True)
         values = capture.table.row(row)
         damaged = {"request": Flag.REQUEST_DAMAGED, "response": Flag.RESPONSE_DAMAGED}
         lacking = [side for side in SIDES if not values[f"{side}_size"] or values["flags"] & damaged[side]]
         if not lacking:
-            capture.notes.broker_logs.add_captured(row, logged.measured)
+            capture.table.broker_logs.add_captured(row, measured)
             return
         encoded, frames = logged.frames(), dict[Side, _KeptFrame]()
         for side in lacking:
@@ -189,10 +181,15 @@ class LoggedExchanges:
             if frame and not (left_out and values[f"{side}_size"]):
                 frames[side] = _KeptFrame(capture.source.keep(frame), len(frame), left_out)
         if not values["request_size"]:
-            client = capture.table.number_of_text(logged.client_id)
-            capture.table.set(row, api_key=logged.api_key, version=logged.version, client_id=client)
+            header = logged.entry.request_header
+            capture.table.set(
+                row,
+                api_key=header.request_api_key,
+                version=header.request_api_version,
+                client_id=capture.table.number_of_text(header.client_id),
+            )
         order = values["request_position"], values["response_position"]
-        self._lacking.append(_Lacking(row, logged.measured, frames, logged.duration, order))
+        self._lacking.append(_Lacking(row, measured, frames, logged.duration, order))
 
     def _ended_before(self, connection: int, time: int) -> bool:
         """Return whether packets show that a response sent at `time` did not reach the client.

@@ -11,9 +11,12 @@ connection that matches several ones is not matched.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import cache, cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +29,8 @@ from dissectors.sides import SIDES
 if TYPE_CHECKING:
     from captures.exchanges.capture import Capture
     from captures.request_log.captured import LoggedExchange
+    from captures.request_log.entries import Entry
+    from captures.request_log.frames import Frames
 
 MOST_CLOCK_DIFFERENCE = 60_000_000_000
 """Most ns between a captured request and its entry in a broker's request log."""
@@ -46,56 +51,56 @@ _GIVES_ID = frozenset({
 _ENTRY_BYTES = 4096
 """Bytes that a held entry takes, roughly."""
 
+_AMBIGUOUS = "several connections are alike"
+_UNCERTAIN = "no captured connection with such requests is certain to be the same"
+
+#: addresses of client and broker
+Ends = tuple[str, str]
+#: times and rows of captured requests, in the order of time
+Rows = list[tuple[int, int]]
 #: API, version, correlation ID, client ID
 _Key = tuple[int, int, int, str | None]
 
 
-class _Request(NamedTuple):
-    """A captured request."""
-
-    time: int
-    connection: int
-    row: int
+def nearest(rows: Rows, time: int) -> int | None:
+    """Return the index of the row that is nearest to a time in a log; None if clocks cannot differ by as much."""
+    after = bisect_left(rows, (time, 0))
+    near = range(max(after - 1, 0), min(after + 1, len(rows)))
+    found = min(near, key=lambda at: abs(rows[at][0] - time), default=None)
+    return found if found is None or abs(rows[found][0] - time) <= MOST_CLOCK_DIFFERENCE else None
 
 
 class TranslatedConnections:
     """Holds the entries of connections that may have been translated.
 
-    :ivar ambiguous: entries of connections that match several captured ones, or are one of several that match one
-    :ivar uncertain: entries of connections of which captured ones have requests, but too few or not the same
-    :ivar matched: connections that were matched
+    :ivar ends: the captured ends of the connections that were matched, by their names in the log
+    :ivar unmatched: number of entries of other connections that have captured requests, by the reason
     """
 
     def __init__(self, capture: Capture) -> None:
-        self.ambiguous = self.uncertain = self.matched = 0
+        self.ends: dict[str, Ends] = {}
+        self.unmatched: Counter[str] = Counter()
         self._capture = capture
-        self._requests: defaultdict[_Key, list[_Request]] = defaultdict(list)
-        self._rows: defaultdict[int, list[_Request]] = defaultdict(list)
+        self._captured = len(capture.table)
         self._held: dict[str, list[LoggedExchange]] = {}
         self._count = 0
-        self._passed: set[str] = set()
-        table = capture.table
-        names = "connection", "api_key", "version", "correlation_id", "client_id", "request_last"
-        columns = (table.column(name).tolist() for name in names)
-        for row, (connection, api, version, correlation, client, time) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            if time >= 0 and api >= 0:
-                found = _Request(time, connection, row)
-                client_id = table.client_ids[client] if client >= 0 else None
-                self._requests[api, version, correlation, client_id].append(found)
-                self._rows[connection].append(found)
-        brokers = {capture.endpoints(connection)[1] for connection in self._rows}
-        self._brokers = brokers
+        self._before: dict[str, int] = {}
+        """Time of the last entry of a connection before those that are held."""
+        self._reasons: dict[str, str] = {}
 
     def hold(self, logged: LoggedExchange) -> bool:
         """Keep an entry until :meth:`resolve`, if captured requests look like it; return whether it was kept."""
-        held = self._held.get(logged.connection)
+        name = logged.entry.connection
+        if name in self._reasons:
+            self.unmatched[self._reasons[name]] += 1
+            return False
+        held = self._held.get(name)
         if held is None:
-            if logged.connection in self._passed or not any(self._alike(logged)):
-                self._passed.add(logged.connection)
+            alike = self._alike(logged.entry).values()
+            if name in self.ends or all(nearest(rows, logged.time) is None for rows in alike):
+                self._before[name] = logged.time
                 return False
-            held = self._held[logged.connection] = []
+            held = self._held[name] = []
         held.append(logged)
         self._count += 1
         return True
@@ -105,80 +110,115 @@ class TranslatedConnections:
         """Whether held entries take as much memory as waiting ones may."""
         return self._count * _ENTRY_BYTES > limit("log_waiting_bytes")
 
-    def resolve(self, taken: set[int]) -> tuple[list[tuple[int, LoggedExchange]], list[LoggedExchange]]:
-        """Return the entries that belong to captured exchanges, with the rows of these, and all others.
+    def resolve(self, taken: set[Ends]) -> list[LoggedExchange]:
+        """Match the held connections; return their entries.
 
-        :param taken: connections whose ends a log has
+        :param taken: ends that a log has
         """
-        matches = {
-            name: {
-                connection: rows
-                for connection in {each.connection for entry in entries for each in self._alike(entry)}
-                if connection not in taken and (rows := self._match(entries, connection))
-            }
-            for name, entries in self._held.items()
-        }
-        claimed = defaultdict[int, int](int)
-        for found in matches.values():
-            for connection in found:
-                claimed[connection] += 1
-        sure, rest = list[tuple[int, "LoggedExchange"]](), list["LoggedExchange"]()
-        for name, entries in self._held.items():
-            found = matches[name]
-            if len(found) == 1 and all(claimed[connection] == 1 for connection in found):
-                [rows] = found.values()
-                self.matched += 1
-                sure += [(rows[at], entry) for at, entry in enumerate(entries) if at in rows]
-                rest += [entry for at, entry in enumerate(entries) if at not in rows]
-                continue
-            self.ambiguous += len(entries) if found else 0
-            self.uncertain += 0 if found else len(entries)
-            rest += entries
-        self._passed |= self._held.keys()
+        matches = {name: self._matches(name, taken) for name in self._held}
+        claimed = Counter(chain.from_iterable(matches.values()))
+        for name, found in matches.items():
+            if len(found) == 1 and claimed[found[0]] == 1:
+                self.ends[name] = found[0]
+            else:
+                self._reasons[name] = _AMBIGUOUS if found else _UNCERTAIN
+        held = sorted(chain.from_iterable(self._held.values()), key=lambda each: each.written)
         self._held, self._count = {}, 0
-        return sure, rest
+        return held
 
-    def _alike(self, logged: LoggedExchange) -> Iterator[_Request]:
-        """Yield captured requests with the same header at about the same time, of the same broker if it was seen."""
-        key = logged.api_key, logged.version, logged.correlation_id, logged.client_id
-        for each in self._requests.get(key, ()):
-            broker = self._capture.endpoints(each.connection)[1]
-            if abs(each.time - logged.time) <= MOST_CLOCK_DIFFERENCE and (
-                broker == logged.ends[1] or logged.ends[1] not in self._brokers
-            ):
-                yield each
+    @cached_property
+    def _requests(self) -> dict[_Key, dict[Ends, Rows]]:
+        """The captured requests by what the log has of them."""
+        requests: defaultdict[_Key, dict[Ends, Rows]] = defaultdict(dict)
+        table = self._capture.table
+        names = "connection", "api_key", "version", "correlation_id", "client_id", "request_last"
+        columns = (table.column(name)[: self._captured].tolist() for name in names)
+        for row, (connection, api, version, correlation, client, time) in enumerate(
+            zip(*columns, strict=True)
+        ):
+            if time >= 0 and api >= 0:
+                key = api, version, correlation, table.client_ids[client] if client >= 0 else None
+                requests[key].setdefault(self._capture.endpoints(connection), []).append((time, row))
+        for each in requests.values():
+            for rows in each.values():
+                rows.sort()
+        return dict(requests)
 
-    def _match(self, entries: list[LoggedExchange], connection: int) -> dict[int, int]:
-        """Return the rows of a connection by the index of their entries; empty if it is not that of the entries."""
-        rows = dict[int, int]()
-        used, ahead = set[int](), list[int]()
+    @cached_property
+    def _rows(self) -> dict[Ends, Rows]:
+        """The captured requests by the ends of their connections."""
+        found: defaultdict[Ends, Rows] = defaultdict(list)
+        for each in self._requests.values():
+            for ends, rows in each.items():
+                found[ends] += rows
+        return dict(found)
+
+    @cached_property
+    def _brokers(self) -> set[str]:
+        return {broker for _, broker in self._rows}
+
+    def _alike(self, entry: Entry) -> dict[Ends, Rows]:
+        """Return the captured requests with the same header, of the same broker if it was captured."""
+        broker = entry.ends[1]
+        return {
+            ends: rows
+            for ends, rows in self._requests.get(_key(entry), {}).items()
+            if ends[1] == broker or broker not in self._brokers
+        }
+
+    def _matches(self, name: str, taken: set[Ends]) -> list[Ends]:
+        """Return the captured ends that a held connection may have."""
+        entries = self._held[name]
+        own = [at for at, each in enumerate(entries) if _has_own_id(each.entry)]
+        if not own:
+            return []
+        alike = set(chain.from_iterable(self._alike(entries[at].entry) for at in own)) - taken
+        encoded = cache(lambda at: _frames(entries[at]))
+        return [ends for ends in alike if self._match(name, own, ends, encoded)]
+
+    def _match(self, name: str, own: list[int], ends: Ends, encoded: Callable[[int], Frames | None]) -> bool:
+        """Return whether a held connection is certain to be that between some captured ends.
+
+        :param own: indexes of entries with an ID that the broker gave to this client only
+        :param encoded: returns the frames of an entry; None if they cannot be encoded
+        """
+        entries, rows, ahead = self._held[name], dict[int, int](), list[int]()
+        for at in own:  # one that differs spares the comparison of all others
+            found = self._requests.get(_key(entries[at].entry), {}).get(ends, [])
+            if len(found) == 1 and nearest(found, entries[at].time) is not None:
+                if not self._equal(encoded(at), found[0][1]):
+                    return False
+                break
+        left = dict[_Key, Rows]()
         for at, entry in enumerate(entries):
-            own = [each for each in self._alike(entry) if each.connection == connection]
-            own = [each for each in own if each.row not in used]
-            if own:
-                nearest = min(own, key=lambda each: abs(each.time - entry.time))
-                rows[at] = nearest.row
-                used.add(nearest.row)
-                ahead.append(nearest.time - entry.time)
+            key = _key(entry.entry)
+            if key not in left:
+                left[key] = list(self._requests.get(key, {}).get(ends, ()))
+            index = nearest(left[key], entry.time)
+            if index is not None:
+                time, rows[at] = left[key].pop(index)
+                ahead.append(time - entry.time)
         if len(rows) < _LEAST or max(ahead) - min(ahead) > _MOST_JITTER:
-            return {}
+            return False
         offset = int(np.median(ahead))
-        times = [each.time for each in self._rows[connection]]
-        begin = max(entries[0].time + offset, min(times))
+        times = [time for time, _ in self._rows[ends]]
+        before = self._before.get(name)
+        begin = max((entries[0].time if before is None else before) + offset, min(times))
         end = min(entries[-1].time + offset, max(times))
-        inside = [at for at, entry in enumerate(entries) if begin <= entry.time + offset <= end]
-        captured = [each for each in self._rows[connection] if begin <= each.time <= end]
-        if not used.issuperset(each.row for each in captured) or not rows.keys() >= set(inside):
-            return {}
-        if not any(_has_own_id(entries[at]) for at in rows):
-            return {}
-        return rows if all(self._equal(entries[at], row) for at, row in rows.items()) else {}
+        if before is not None and before + offset >= begin:
+            return False
+        inside = {at for at, entry in enumerate(entries) if begin <= entry.time + offset <= end}
+        captured = {row for time, row in self._rows[ends] if begin <= time <= end}
+        return (
+            captured <= set(rows.values())
+            and inside <= rows.keys()
+            and any(at in rows for at in own)
+            and all(self._equal(encoded(at), row) for at, row in rows.items())
+        )
 
-    def _equal(self, entry: LoggedExchange, row: int) -> bool:
+    def _equal(self, encoded: Frames | None, row: int) -> bool:
         """Return whether the complete frames of an entry are those that were captured."""
-        try:
-            encoded = entry.frames()
-        except BodyError:
+        if encoded is None:
             return False
         values = self._capture.table.row(row)
         for side in SIDES:
@@ -194,8 +234,19 @@ class TranslatedConnections:
         return True
 
 
-def _has_own_id(logged: LoggedExchange) -> bool:
+def _frames(logged: LoggedExchange) -> Frames | None:
+    try:
+        return logged.frames()
+    except BodyError:
+        return None
+
+
+def _key(entry: Entry) -> _Key:
+    header = entry.request_header
+    return header.request_api_key, header.request_api_version, header.correlation_id, header.client_id
+
+
+def _has_own_id(entry: Entry) -> bool:
     """Return whether an entry has an ID that the broker gave to this client only."""
-    _, entry = logged.entry
-    given = entry.response if logged.api_key in _GIVES_ID else None
+    given = entry.response if entry.request_header.request_api_key in _GIVES_ID else None
     return any(_OWN_ID.search(str(body)) for body in (entry.request, given) if body)

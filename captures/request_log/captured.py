@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from dissectors.units import MS
+
 if TYPE_CHECKING:
-    from captures.interventions import BrokerLog
     from captures.request_log.entries import Entry
     from captures.request_log.frames import Frames
 
@@ -14,27 +15,25 @@ if TYPE_CHECKING:
 class LoggedExchange(NamedTuple):
     """An exchange as its entry has it.
 
-    :ivar entry: when it was written, in ns since the epoch, and the entry
-    :ivar connection: its name in the log
-    :ivar ends: client and broker
-    :ivar client_id: client ID in the request
-    :ivar time: when the broker had read the request, in ns since the epoch
-    :ivar duration: ns from then until it began to send the response
-    :ivar measured: what the broker measured
+    :ivar written: when the entry was written, in ns since the epoch
     :ivar frames: encodes request and response
+    :ivar failed: called with the reason if it cannot be read
     """
 
-    entry: tuple[int, Entry]
-    connection: str
-    ends: tuple[str, str]
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    time: int
-    duration: int
-    measured: BrokerLog
+    written: int
+    entry: Entry
     frames: Callable[[], Frames]
+    failed: Callable[[Exception], None]
+
+    @property
+    def time(self) -> int:
+        """When the broker had read the request, in ns since the epoch."""
+        return self.written - round(self.entry.total_time_ms * MS)
+
+    @property
+    def duration(self) -> int:
+        """Time in ns from then until it began to send the response."""
+        return round(self.entry.total_time_ms * MS) - round(self.entry.send_time_ms * MS)
 
 
 class CapturedExchanges:
@@ -42,8 +41,8 @@ class CapturedExchanges:
 
     :ivar take: adds an entry to its captured exchange; returns whether there is one, or may be. It and `released` are
         set by the reader of the packets, which knows their exchanges before the log is read
-    :ivar released: returns taken entries that are not those of captured exchanges after all; called with whether the
-        log has ended
+    :ivar released: returns entries of which `take` can tell more now, in their order; called with whether the log has
+        ended
     """
 
     def __init__(self) -> None:

@@ -6,6 +6,7 @@ import heapq
 import io
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -78,15 +79,11 @@ class RequestLogFeed:
         for time, entry, line, log in heapq.merge(
             *(log.take(known) for log in self._logs), key=itemgetter(0)
         ):
-            try:
-                self._packets.add(time, entry)
-            except Exception as error:
-                log.lose(line, _reason(error))
+            self._packets.add(time, entry, partial(log.fail, line))
             # after each entry, so that the order does not depend on the chunk size
             self._writer.write_packets(self._packets.ready(all_of_them=False))
         self._ended = all(log.ended for log in self._logs)
-        for failure in self._packets.release(ended=self._ended):
-            self._logs[0].lose(0, _reason(failure))
+        self._packets.release(ended=self._ended)
         self._writer.write_packets(self._packets.ready(all_of_them=self._ended or self._live))
         self._ready = memoryview(self._output.getvalue())
 
@@ -157,6 +154,10 @@ class _Log:
         while self._entries and (until is None or self._entries[0][0] <= until):
             yield *self._entries.popleft(), self
 
+    def fail(self, line: int, error: Exception) -> None:
+        """Count an entry that could not be read because of an error."""
+        self.lose(line, _reason(error))
+
     def lose(self, line: int, reason: str) -> None:
         """Count an entry that could not be read."""
         if not self._lost or line < self._first_lost[0]:  # encoding may fail for earlier lines
@@ -173,7 +174,7 @@ class _Log:
             try:
                 entry = entry_of(found.text)
             except Exception as error:
-                self.lose(self._line, _reason(error))
+                self.fail(self._line, error)
                 return
             self._entries.append((found.time, entry, self._line))
             self.latest = max(self.latest, found.time)

@@ -11,7 +11,7 @@ previous one of its connection has ended is shifted within the inaccuracy of the
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from captures.export.pcapng_writer import Packet
 from captures.export.segments import MAX_SEGMENT, Conversation
@@ -52,43 +52,29 @@ class RequestLogPackets:
         self._waiting: list[tuple[int, int, _Connection, int, bytes, str]] = []
         self._bytes = self._count = self._latest = 0
 
-    def add(self, time: int, entry: Entry) -> None:
+    def add(self, time: int, entry: Entry, failed: Callable[[Exception], None]) -> None:
         """Add an entry.
 
         :param time: when it was written, in ns since the epoch
-        :raises BodyError: if its bodies cannot be encoded
-        :raises EntryError: if its connection is invalid
+        :param failed: called with the reason if its bodies cannot be encoded, or its connection is invalid; perhaps
+            later, by :meth:`release`
         """
-        total = round(entry.total_time_ms * 1e6)
-        if self._captured is not None:
-            header, measured = entry.request_header, entry.broker_log(captured=True)
-            logged = LoggedExchange(
-                (time, entry),
-                entry.connection,
-                entry.ends,
-                header.request_api_key,
-                header.request_api_version,
-                header.correlation_id,
-                header.client_id,
-                time - total,
-                total - measured.send,
-                measured,
-                lambda: frames_of(entry),
-            )
-            if self._captured.take(logged):
-                return
-        self._put(time, entry)
+        self._add(LoggedExchange(time, entry, lambda: frames_of(entry), failed))
 
-    def release(self, *, ended: bool) -> Iterator[Exception]:
-        """Add entries that turned out not to be captured; yield why some cannot be added.
+    def release(self, *, ended: bool) -> None:
+        """Add entries that had to wait for later ones to be matched with captured exchanges.
 
         :param ended: whether no more entries follow
         """
         for logged in () if self._captured is None else self._captured.released(ended):
-            try:
-                self._put(*logged.entry)
-            except Exception as error:
-                yield error
+            self._add(logged)
+
+    def _add(self, logged: LoggedExchange) -> None:
+        try:
+            if self._captured is None or not self._captured.take(logged):
+                self._put(logged.written, logged.entry)
+        except Exception as error:
+            logged.failed(error)
 
     def _put(self, time: int, entry: Entry) -> None:
         total = round(entry.total_time_ms * 1e6)

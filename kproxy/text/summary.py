@@ -155,21 +155,14 @@ def _translated(capture: Capture) -> Iterator[str]:
     found = capture.translated
     if found is None:
         return
-    if found.matched:
+    if found.ends:
         yield (
-            f"{words.counted(found.matched, 'connection')} of the broker's request log matched by the content, because "
-            "the log has other addresses than the packets"
+            f"{words.counted(len(found.ends), 'connection')} of the broker's request log matched by the content, "
+            "because the log has other addresses than the packets"
         )
-    for count, why in (
-        (found.ambiguous, "several connections are alike"),
-        (
-            found.uncertain,
-            "no captured connection with such requests is certain to be the same",
-        ),
-    ):
-        if count:
-            entries = words.counted(count, "entry", "entries")
-            yield f"{entries} of the broker's request log not matched: its addresses were not captured, and {why}"
+    for why, count in sorted(found.unmatched.items(), reverse=True):
+        entries = words.counted(count, "entry", "entries")
+        yield f"{entries} of the broker's request log not matched: its addresses were not captured, and {why}"
 
 
 def notes(capture: Capture) -> list[str]:

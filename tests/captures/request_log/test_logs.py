@@ -295,13 +295,14 @@ def test_no_more_waits_than_the_limit() -> None:
     def order(most: int) -> list[int]:
         with changed(log_waiting_bytes=most):
             made = RequestLogPackets()
-            times = []
+            times, failures = list[int](), list[Exception]()
             for line in _LINES:
                 found = LogLineReader().read(line)
                 assert isinstance(found, Line)
                 assert found.time is not None
-                made.add(found.time, entry_of(found.text[: found.text.rfind(b"}") + 1]))
+                made.add(found.time, entry_of(found.text[: found.text.rfind(b"}") + 1]), failures.append)
                 times += [packet.time for packet in made.ready(all_of_them=False)]
+            assert not failures
             return times
 
     assert not order(1 << 20)

@@ -8,10 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
+import zstandard
 
-from captures.exchanges import Capture, ExchangeReader, open_capture
+from captures.exchanges import Capture, ExchangeReader, Flag, open_capture
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
+from captures.interventions import BrokerLog
+from dissectors.budget import changed
 from kproxy.text.summary import notes
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
@@ -31,18 +34,22 @@ def _read(*paths: Path) -> Capture:
     return capture
 
 
-@pytest.mark.parametrize("broker", ["127.0.0.1:33821", "10.1.1.1:9092"])
-def test_connections_are_matched_by_their_content(tmp_path: Path, broker: str) -> None:
+def _translated(path: Path, broker: str) -> Path:
     log = gzip.decompress((DATA / "kafka_4.3.0.log.gz").read_bytes()).decode()
-    translated = tmp_path / "translated.log"
     ports: dict[str, int] = {}
-    translated.write_text(
+    path.write_text(
         re.sub(
             r"127\.0\.0\.1:33821-127\.0\.0\.1:(\d+)",
             lambda found: f"{broker}-10.9.9.9:{ports.setdefault(found[1], 20_000 + len(ports))}",
             log,
         )
     )
+    return path
+
+
+@pytest.mark.parametrize("broker", ["127.0.0.1:33821", "10.1.1.1:9092"])
+def test_connections_are_matched_by_their_content(tmp_path: Path, broker: str) -> None:
+    translated = _translated(tmp_path / "translated.log", broker)
     packets = DATA / "kafka_4.3.0.pcap.zst"
     truth = {
         (each.client, each.correlation_id): each.broker_log
@@ -59,7 +66,57 @@ def test_connections_are_matched_by_their_content(tmp_path: Path, broker: str) -
     assert all(truth[each.client, each.correlation_id] == each.broker_log for each in matched)
     told = "\n".join(notes(capture))
     assert "10 connections of the broker's request log matched by the content" in told
-    assert f"{len(captured) - 130} entries of the broker's request log not matched" in told
+    assert "50 entries of the broker's request log not matched" in told
+
+
+def test_a_log_may_begin_before_the_packets(tmp_path: Path) -> None:
+    translated = _translated(tmp_path / "translated.log", "10.1.1.1:9092")
+    data = zstandard.decompress((DATA / "kafka_4.3.0.pcap.zst").read_bytes())
+    at, packets = 24, tmp_path / "late.pcap"
+    for _ in range(300):
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    packets.write_bytes(data[:24] + data[at:])
+    truth = _read(packets, DATA / "kafka_4.3.0.log.gz")
+    capture = _read(packets, translated)
+    assert capture.translated is not None
+    begun = _begun(truth).intersection(capture.translated.ends.values())
+    assert len(begun) >= 2
+    assert _measured(truth, begun) == _measured(capture, begun)
+
+
+def _measured(capture: Capture, ends: set[tuple[str, str]]) -> list[BrokerLog]:
+    """Return what the log has of the exchanges between some ends whose requests were captured."""
+    exchanges = ExchangeReader(capture, annotate=False)
+    logs = [
+        each.broker_log
+        for each in exchanges
+        if (each.client, each.broker) in ends and Flag.REQUEST_LOGGED not in each.flag
+    ]
+    return [each for each in logs if each is not None and each.captured]
+
+
+def _begun(capture: Capture) -> set[tuple[str, str]]:
+    """Return the ends of connections that began before the packets."""
+    syn = capture.connections.streams.syn_seen
+    found = range(len(capture.connections))
+    return {capture.endpoints(each) for each in found if not syn[capture.client_stream(each)]}
+
+
+def test_entries_beyond_the_limit_are_matched_as_the_ones_before(tmp_path: Path) -> None:
+    translated = _translated(tmp_path / "translated.log", "10.1.1.1:9092")
+    packets = DATA / "kafka_4.3.0.pcap.zst"
+    whole = _read(packets, translated)
+    lines = translated.read_text().splitlines(keepends=True)
+    with changed(log_waiting_bytes=120 * 4096):
+        # released when a chunk of the log was read
+        padding = "\n" * (1 << 18)
+        translated.write_text("".join(lines[:150]) + padding + "".join(lines[150:]))
+        cut = _read(packets, translated)
+    assert whole.translated is not None
+    assert cut.translated is not None
+    assert 0 < len(cut.translated.ends) <= len(whole.translated.ends)
+    matched = set(cut.translated.ends.values())
+    assert _measured(whole, matched) == _measured(cut, matched)
 
 
 @pytest.mark.parametrize("seed", range(12))

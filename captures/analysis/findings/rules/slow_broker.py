@@ -97,9 +97,8 @@ class SlowBroker(Rule):
         "intends: long polls and requests queued after them on the same connection, members that wait for each "
         "other, throttling and the pauses after it. The rest is the broker's work, its queues, and the network. "
         "For a Produce with acks=all it includes the followers' time, because that wait is not on the wire. If the "
-        "broker's request log was read, too, the finding names the part of the time that was longest. The "
-        "of the broker that took most of it. The "
-        "first requests after a start are slow in every broker."
+        "broker's request log was read, too, the finding names the part of the time that was longest. The first "
+        "requests after a start are slow in every broker."
     )
     key = Key.BROKER
     apis = None
