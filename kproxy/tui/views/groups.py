@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
@@ -24,9 +25,9 @@ from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
 from captures.analysis.incidents.history import IncidentHistories, add_all
-from captures.arrays import Int64s, distinct_values
+from captures.arrays import Int64s
 from captures.exchanges import Exchange
-from captures.exchanges.columns import ExchangeColumns
+from captures.exchanges.columns import ExchangeColumns, SelectedColumns
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from captures.time_format import clock, span
@@ -358,17 +359,15 @@ class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         reader = access.plain
-        connections = distinct_values(columns.flat("connection")).tolist()
-        names = {access.capture.upstream_of(each).cluster for each in connections}
-        if len(names) > 1:
-            for exchange in reader.several(indexes.tolist()):
-                self.add(exchange)
+        connections, of = np.unique(columns.flat("connection"), return_inverse=True)
+        names = np.array([access.capture.upstream_of(each).cluster for each in connections.tolist()], object)
+        for name in sorted(set(names)):
+            chosen = np.flatnonzero((names == name)[of])
+            theirs = SelectedColumns(columns, chosen) if len(chosen) < len(columns) else columns
+            cluster = self._cluster(name)
+            cluster.stats.add_columns(theirs, reader, indexes[chosen])
+            for exchange in add_all(cluster.histories, reader, theirs, indexes[chosen]):
                 yield exchange.number - reader.first
-            return
-        cluster = self._cluster(next(iter(names), ""))
-        cluster.stats.add_columns(columns, reader, indexes)
-        for exchange in add_all(cluster.histories, reader, columns, indexes):
-            yield exchange.number - reader.first
 
     def compute(
         self, now: int, pending: Iterable[Exchange], *, live: bool

@@ -150,14 +150,23 @@ async def test_of_a_selection_no_more_is_counted_than_it_has(
 async def test_groups_behind_a_named_cluster_are_apart_from_those_of_other_connections() -> None:
     async with read_session() as session:
 
-        def counted(access: Access) -> tuple[list[str], list[str]]:
+        def counted(access: Access) -> list[dict[str, Any]]:
             columns, indexes = access.columns(), np.arange(len(access.plain))
-            access.capture.samples.upstreams[6] = UpstreamBroker(cluster="east")  # of 13 connections
+            for connection in range(0, 13, 3):
+                access.capture.samples.upstreams[connection] = UpstreamBroker(cluster="east")
             one_by_one, together = GroupFold(access), GroupFold(access)
             for exchange in access.exchanges((indexes + access.plain.first).tolist()):
                 one_by_one.add(exchange)
             for _ in together.add_all(access, columns, indexes):
                 pass
-            return sorted(one_by_one.clusters), sorted(together.clusters)
+            return [
+                {
+                    name: (cluster.stats.result(), cluster.histories.result())
+                    for name, cluster in fold.clusters.items()
+                }
+                for fold in (one_by_one, together)
+            ]
 
-        assert await session.run(counted) == (["", "east"], ["", "east"])
+        one_by_one, together = await session.run(counted)
+        assert sorted(one_by_one) == ["", "east"]
+        assert one_by_one == together
