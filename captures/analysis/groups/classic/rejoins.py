@@ -63,6 +63,14 @@ class Rejoins:
             cause = self._cause(join, before, own=own, first=first and not found, new=new)
             if cause is not None:
                 found.append(cause)
+        if not (transition.whole and all(self._memberships.of(each).seen for each in transition.present)):
+            # members revoke together, and the first to join again opens the second round
+            found = [
+                replace(cause, certainty=Certainty.POSSIBLE)
+                if cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP
+                else cause
+                for cause in found
+            ]
         return found
 
     def _cause(

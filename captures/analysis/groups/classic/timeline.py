@@ -315,6 +315,8 @@ def _alternatives(causes: list[Cause]) -> list[str]:
             out["it unsubscribed from its topics"] = None
         elif cause.trigger is Trigger.MEMBER_JOINED and cause.certainty is Certainty.POSSIBLE:
             out["a static member returned, or took the place of another with its instance ID"] = None
+        elif cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP and cause.certainty is Certainty.POSSIBLE:
+            out["a member that was not captured joined again first"] = None
         elif cause.trigger is Trigger.COORDINATOR_MOVED:
             out["a member that was not captured joined or left"] = None
         elif cause.trigger is Trigger.UNKNOWN and cause.member:

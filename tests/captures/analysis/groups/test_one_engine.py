@@ -96,7 +96,7 @@ async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: 
         await session.idle()
         rows = {row.key: row for row in await view._folding.read(view.rows)}
         for timeline in timelines:
-            cells = [text_of(cell) for cell in rows[timeline.group].cells]
+            cells = [text_of(cell) for cell in rows["", timeline.group].cells]
             of = dict(zip(TITLES, cells, strict=True))
             assert of["kind"] == timeline.kind
             assert of["state"] == timeline.state
@@ -104,7 +104,7 @@ async def test_the_list_and_the_stories_of_the_ui_tell_the_timelines(recording: 
             assert int(of["rebalances"] or 0) == len(timeline.rebalances)
             assert of["gen"] == ("" if timeline.generation < 0 else f"{timeline.generation}")
             detail = await view._folding.read(
-                lambda fold, access, key=timeline.group: view.detail(fold, access, key)
+                lambda fold, access, key=("", timeline.group): view.detail(fold, access, key)
             )
             assert isinstance(detail, GroupDetail)
             stories, members = detail.tables
