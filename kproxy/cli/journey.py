@@ -109,21 +109,26 @@ class JourneyRun(
 
         :raises CaptureError: if a log cannot be read
         """
-        from captures.analysis.journey.stored_records import with_logs
+        from captures.analysis.journey.stored_records import unseen, with_logs
         from captures.log_segments import LogSurvey, partition_logs
+        from captures.meaning import words
+        from captures.meaning.topic_partitions import TopicPartition
         from captures.packets import CaptureError
         from kproxy.text.log_notes import log_notes
 
-        wanted = {(each.topic, each.partition) for each in result.journeys}
+        journeys = result.journeys or unseen(self.sought)
+        wanted = {TopicPartition(each.topic, each.partition) for each in journeys}
         try:
             surveys = [LogSurvey(log) for log in partition_logs(self._logs) if log.tp in wanted]
+            for topic, partition in sorted(wanted - {survey.log.tp for survey in surveys}):
+                echo(f"kproxy: no log of {words.line(topic)}-{partition} was named", err=True)
             for note in (note for survey in surveys for note in log_notes(survey)):
                 echo(f"kproxy: {note}", err=True)
             self.clean &= not any(damage.lossy for survey in surveys for damage in survey.damage)
-            journeys = [with_logs(journey, surveys) for journey in result.journeys]
+            journeys = [with_logs(journey, surveys) for journey in journeys]
         except OSError as error:
             raise CaptureError(str(error.filename), 0, error.strerror or str(error)) from error
-        return replace(result, journeys=journeys)
+        return replace(result, journeys=[each for each in journeys if each.logs or result.journeys])
 
     def _blocks(self, result: JourneyResult) -> Iterator[Block]:
         from captures.meaning import words
@@ -134,7 +139,8 @@ class JourneyRun(
         if result.waits is not None and result.offsets:
             yield from text.waits(words.line(self.sought.topic or "all topics"), result.waits)
         elif not result.journeys:
-            yield Paragraph(_nothing(result))
+            hint = " 'kproxy records' lists the records of a log." if self._logs else ""
+            yield Paragraph(_nothing(result) + hint)
         for index, each in enumerate(result.journeys):
             if index:
                 yield BLANK

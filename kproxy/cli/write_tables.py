@@ -297,6 +297,11 @@ def choose_engine(name: str, paths: Sequence[str], options: TablesOptions) -> Ch
             _single,
             f"one process: for {volume(size)} Spark would take longer to start (--engine spark)",
         )
+    if size is not None and _has_log_beside_packets(paths):
+        return Choice(
+            _single,
+            "one process, which matches the request log with the packets (--engine spark leaves the log out)",
+        )
     try:
         return Choice(_on_spark, _spark("this machine"))
     except SparkUnavailable as error:
@@ -342,6 +347,25 @@ def _size(paths: Sequence[str]) -> int | None:
     except CaptureError:
         return None
     return size
+
+
+def _has_log_beside_packets(paths: Sequence[str]) -> bool:
+    """Return whether a request log on this machine is among captures of packets."""
+    from captures.packets.files import FileStatus, expanded, find_files
+    from captures.packets.remote import is_remote
+    from captures.packets.spool import Quota
+
+    names = [name for path in paths for name in expanded(path)]
+    local = [name for name in names if not is_remote(name)]
+    regular = list[str]()
+    for name in local:
+        with suppress(OSError):  # reading it reports the error
+            if FileStatus.of(name).regular:
+                regular.append(name)
+    logs = [
+        file.is_log for file in find_files(regular, Quota(), logs_beside_packets=True, joined=False).files
+    ]
+    return any(logs) and not (len(local) == len(names) and all(logs))
 
 
 def _on_spark(paths: Sequence[str], out: str, options: TablesOptions, progress: Progress) -> TablesSummary:

@@ -8,11 +8,35 @@ from itertools import pairwise
 import msgspec
 
 from captures.analysis.journey.model import Journey, LogPlace
+from captures.analysis.journey.record_query import RecordQuery
 from captures.log_segments import Damage, LogSurvey, StoredBatch, read_segment
 from captures.log_segments.folders import base_offset
 from dissectors.budget import message_budget
 from dissectors.records import Record
 from dissectors.units import MS
+
+
+def unseen(sought: RecordQuery) -> list[Journey]:
+    """Return the journey of a record of which the capture has nothing; none if it is not sought by its offset."""
+    if sought.topic is None or sought.partition is None or sought.offset is None:
+        return []
+    return [
+        Journey(
+            sought.topic,
+            sought.partition,
+            sought.offset,
+            record=None,
+            batch=None,
+            base=None,
+            attempts=[],
+            copies=[],
+            readable=None,
+            stable=None,
+            transaction=None,
+            replicas={},
+            groups=[],
+        )
+    ]
 
 
 def with_logs(journey: Journey, surveys: list[LogSurvey]) -> Journey:

@@ -90,6 +90,19 @@ def test_what_is_not_there_is_said() -> None:
     assert run("-t", "nowhere", EOS).stdout == "No records of nowhere.\n"
 
 
+def test_a_record_that_only_a_log_has() -> None:
+    log = DATA / "log_segments" / "prices-0"
+    shown = run("prices-0@467", EOS, log)
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("prices-0@467  (its content is not in the capture)\n  in the log  ")
+    [journey] = json.loads(run("--json", "prices-0@9999", EOS, log).stdout)["journeys"]
+    assert "the log ends before it" in journey["logs"][0]["reason"]
+    other = run("nowhere-0@5", EOS, log)
+    assert other.stderr == "kproxy: no log of nowhere-0 was named\n"
+    assert other.stdout.startswith("No such record of nowhere is in the capture.")
+    assert "'kproxy records'" in run("--key", "nobody", EOS, log).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

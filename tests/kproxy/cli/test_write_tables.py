@@ -212,6 +212,23 @@ def test_which_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert choose_engine("auto", small, told).engine is spark
 
 
+@pytest.mark.parametrize(
+    ("kinds", "engine"),
+    [(["pcap.zst", "log.gz"], "_single"), (["pcap.zst"], "_on_spark"), (["log.gz"], "_on_spark")],
+)
+def test_a_log_and_packets_are_read_by_one_process(
+    kinds: list[str], engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(MODULE, "SMALL", 1)
+    monkeypatch.setattr(MODULE, "_spark", lambda where: where)
+    folder = ROOT / "tests" / "data" / "request_log"
+    paths = [str(folder / f"kafka_4.3.0.{kind}") for kind in kinds] + [str(tmp_path)]
+    (tmp_path / "notes.txt").write_text("no capture\n" * 10)
+    assert choose_engine("auto", paths, TablesOptions()).engine is getattr(MODULE, engine)
+
+
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def missing() -> java.Java:
         raise JavaMissing("Spark needs Java 17. pip install 'kproxy[spark,jdk]' brings one.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from captures.analysis.journey.hops import hops
 from captures.analysis.journey.model import Journey, LogPlace
-from captures.analysis.journey.stored_records import with_logs
+from captures.analysis.journey.record_query import RecordQuery
+from captures.analysis.journey.stored_records import unseen, with_logs
 from captures.log_segments import LogSurvey, partition_logs
 from dissectors.records import Record
 from tests.kafka_dumps import dumped
@@ -16,7 +18,8 @@ DATA = Path(__file__).parents[3] / "data" / "log_segments"
 
 
 def _journey(offset: int | None, record: Record | None = None) -> Journey:
-    return Journey("prices", 0, offset, record, None, None, [], [], None, None, None, {}, [])
+    [journey] = unseen(RecordQuery("prices", 0, 0))
+    return replace(journey, offset=offset, record=record)
 
 
 def _places(offset: int | None, folder: Path, record: Record | None = None) -> list[LogPlace]:
