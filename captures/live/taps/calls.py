@@ -6,7 +6,7 @@ import heapq
 import struct
 import sys
 from collections.abc import Iterable, Iterator
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address
 from operator import attrgetter
 from zlib import crc32
 
@@ -17,6 +17,8 @@ from captures.live.taps.script import CHUNK, LARGEST
 
 _PATIENCE = 2_000_000_000
 """Nanoseconds that a call waits for bytes that were printed after later calls, or are lost."""
+_OFFLINE = 10_000_000_000
+"""Nanoseconds without a heartbeat after which a CPU is no longer waited for."""
 _WAITING = 4 << 20
 """Bytes of calls of one connection that wait for its addresses."""
 _NUMBERS = struct.Struct(f"={CHUNK // 8}Q")
@@ -31,6 +33,7 @@ class _Call(msgspec.Struct, eq=False):
     :ivar more: bytes that may still arrive
     """
 
+    thread: str
     time: int
     side: int
     at: int
@@ -68,17 +71,6 @@ class _Connection(msgspec.Struct, eq=False):
     begun: bool = False
 
 
-class Packet(msgspec.Struct, frozen=True):
-    """A packet of a call.
-
-    :ivar time: ns since the start of the machine
-    :ivar frame: from the Ethernet header on
-    """
-
-    time: int
-    frame: bytes
-
-
 class TlsCalls:
     """Turns lines into packets, in the order of time.
 
@@ -89,15 +81,16 @@ class TlsCalls:
     :ivar lost: lines that bpftrace could not print in time; 0.17 says so among the others
     :ivar cut: calls of which the program prints a part only
     :ivar ready: whether a line has come, so that all probes are set
+    :ivar since: earlier calls are left out: some functions had no probe yet
     """
 
     def __init__(self) -> None:
         self.unplaced = self.lost = self.cut = 0
         self.ready = False
+        self.since = 0
         self._beats: dict[str, tuple[int, int]] = {}
         self._connections: dict[tuple[str, str], _Connection] = {}
-        self._addresses: dict[tuple[str, str], tuple[str, str]] = {}
-        self._open: dict[tuple[str, str], _Call] = {}
+        self._open: dict[tuple[str, int], _Call] = {}
         self._seen: dict[tuple[str, str, int], int] = {}
         self._heap: list[tuple[int, int, _Call | _Connection]] = []
         self._count = 0
@@ -105,7 +98,7 @@ class TlsCalls:
     def feed(self, lines: Iterable[str]) -> None:
         """Take lines; those in another form are passed over."""
         takes = {
-            "b": self._beat, "o": self._call, "w": self._words, "x": self._bytes, "6": self._six, "f": self._free,
+            "b": self._beat, "o": self._call, "w": self._words, "x": self._bytes, "f": self._free, "e": self._exit,
             "Lost": self._count_lost,
         }  # fmt: skip
         for line in lines:
@@ -118,21 +111,27 @@ class TlsCalls:
                     continue  # a line that bpftrace was stopped in
                 self.ready = True
 
-    def packets(self, most: int) -> Iterator[Packet]:
-        """Yield packets that no later line can precede.
-
-        :param most: after that many no further call is begun
-        """
-        made = 0
-        horizon = min((before for before, _ in self._beats.values()), default=0)
-        while made < most and self._heap and self._heap[0][0] <= horizon:
+    def packets(self) -> Iterator[tuple[int, bytes]]:
+        """Yield packets that no later line can precede, with their times in ns since the start of the machine."""
+        newest = max((last for _, last in self._beats.values()), default=0)
+        # a CPU that is taken offline has no more heartbeats
+        horizon = min(
+            (before for before, last in self._beats.values() if newest - last < _OFFLINE), default=0
+        )
+        while self._heap and self._heap[0][0] <= horizon:
             time, _, entry = self._heap[0]
             if isinstance(entry, _Call) and entry.more and horizon - time < _PATIENCE:
                 return
             heapq.heappop(self._heap)
-            for packet in self._end(time, entry) if isinstance(entry, _Connection) else self._place(entry):
-                made += 1
-                yield packet
+            if isinstance(entry, _Connection):
+                for frame in self._end(entry):
+                    yield time, frame
+            else:
+                self._open.pop((entry.thread, time), None)  # lines are lost
+                if time >= self.since:
+                    yield from self._place(entry)
+                else:
+                    entry.connection.begun = True
 
     def _count_lost(self, values: list[str]) -> None:
         self.lost += int(values[0])
@@ -152,19 +151,20 @@ class TlsCalls:
         connection.used.add(direction)
         side = int((direction == "r") != (connection.role == _SERVER))
         limit = -(-LARGEST["SSL_write" if direction == "w" else "SSL_read"] // CHUNK) * CHUNK
-        call = _Call(int(time), side, int(at), int(size), connection, more=min(int(size), limit))
+        call = _Call(tid, int(time), side, int(at), int(size), connection, more=min(int(size), limit))
         self.cut += call.size > limit
         if connection.conversation is None:
-            self._address(connection, key, ends)
-        self._open[tid, time] = call
+            self._address(connection, ends)
+        self._open[tid, call.time] = call
         self._push(call.time, call)
 
-    def _address(self, connection: _Connection, key: tuple[str, str], ends: list[str]) -> None:
-        family, port, remote_port, *addresses = ends
+    def _address(self, connection: _Connection, ends: list[str]) -> None:
+        family, port, remote_port, *numbers = ends
+        packed = struct.pack("=10I", *map(int, numbers))
         if family == "2":
-            local, remote = (str(ip_address(int(each).to_bytes(4, sys.byteorder))) for each in addresses)
-        elif family == "10" and key in self._addresses:
-            local, remote = (f"[{each}]" for each in self._addresses[key])
+            local, remote = (str(IPv4Address(packed[at : at + 4])) for at in (0, 4))
+        elif family == "10":
+            local, remote = (f"[{IPv6Address(packed[at : at + 16])}]" for at in (8, 24))
         else:
             return
         swapped = int.from_bytes(int(remote_port).to_bytes(2, sys.byteorder))
@@ -177,20 +177,15 @@ class TlsCalls:
         )
         connection.conversation = Conversation(client, broker, crc32(f"{client} {broker}".encode()) + seen)
 
-    def _six(self, values: list[str]) -> None:
-        pid, ssl, *numbers = values
-        packed = struct.pack("=8I", *map(int, numbers))
-        self._addresses[pid, ssl] = str(ip_address(packed[:16])), str(ip_address(packed[16:]))
-
     def _words(self, values: list[str]) -> None:
         tid, time, offset, *numbers = values
-        self._data(tid, time, int(offset), _NUMBERS.pack(*[int(each, 16) for each in numbers]))
+        self._data(tid, int(time), int(offset), _NUMBERS.pack(*[int(each, 16) for each in numbers]))
 
     def _bytes(self, values: list[str]) -> None:
         tid, time, offset, *data = values
-        self._data(tid, time, int(offset), bytes.fromhex("".join(data)))
+        self._data(tid, int(time), int(offset), bytes.fromhex("".join(data)))
 
-    def _data(self, tid: str, time: str, offset: int, data: bytes) -> None:
+    def _data(self, tid: str, time: int, offset: int, data: bytes) -> None:
         call = self._open.get((tid, time))
         if call is None:
             return  # its line is lost
@@ -202,15 +197,20 @@ class TlsCalls:
     def _free(self, values: list[str]) -> None:
         pid, time, ssl = values
         connection = self._connections.pop((pid, ssl), None)
-        self._addresses.pop((pid, ssl), None)
         if connection is not None:
             self._push(int(time), connection)
+
+    def _exit(self, values: list[str]) -> None:
+        """A process has ended, and may have freed nothing."""
+        process, time = values
+        for pid, ssl in [key for key in self._connections if key[0] == process]:
+            self._free([pid, time, ssl])
 
     def _push(self, time: int, entry: _Call | _Connection) -> None:
         self._count += 1
         heapq.heappush(self._heap, (time, self._count, entry))
 
-    def _place(self, call: _Call) -> Iterator[Packet]:
+    def _place(self, call: _Call) -> Iterator[tuple[int, bytes]]:
         """Yield the packets of a call, and of earlier ones that waited for the connection's addresses."""
         connection = call.connection
         connection.waiting.append(call)
@@ -222,20 +222,18 @@ class TlsCalls:
             return
         if connection.role and not connection.begun:
             # half a handshake: it identifies the client, and shows no round trip
-            yield Packet(call.time, conversation.handshake()[1])
+            yield call.time, conversation.handshake()[1]
         connection.begun = True
         for each in connection.waiting:
             for offset, data in each.runs:
                 for begin in range(0, len(data), MAX_SEGMENT):
                     part = bytes(data[begin : begin + MAX_SEGMENT])
-                    push = begin + len(part) == len(data)
-                    yield Packet(
-                        each.time, conversation.segment(each.side, each.at + offset + begin, part, push=push)
-                    )
+                    at, push = each.at + offset + begin, begin + len(part) == len(data)
+                    yield each.time, conversation.segment(each.side, at, part, push=push)
         connection.waiting = []
 
-    def _end(self, time: int, connection: _Connection) -> Iterator[Packet]:
+    def _end(self, connection: _Connection) -> Iterable[bytes]:
         self.unplaced += len(connection.waiting)
         if connection.conversation is not None and connection.begun:
-            for frame in connection.conversation.finish(0):
-                yield Packet(time, frame)
+            return connection.conversation.finish(0)
+        return ()

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Collection
 from pathlib import Path
 
@@ -64,6 +65,7 @@ class TlsTap(PcapOutput):
             )
         self._calls = TlsCalls()
         self._lost = self._packets = 0
+        self._made: deque[tuple[int, bytes]] = deque()
         self._rest = b""
         self._said = b""
         self._process = self._start(bpftrace, program(libraries, pids), settings.buffer_size)
@@ -115,6 +117,7 @@ class TlsTap(PcapOutput):
                 )
             waiting.poll(100)
             self._take()
+        self._calls.since = _now()
 
     def fileno(self) -> int:
         assert self._process.stdout is not None
@@ -122,15 +125,15 @@ class TlsTap(PcapOutput):
 
     def pump(self, most: int) -> int:
         self._take()
-        shift = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        written = 0
-        for packet in self._calls.packets(most):
-            seconds, nanoseconds = divmod(packet.time + shift, SECOND)
-            frame = packet.frame[: self._snapshot_length]
-            self._pending.append(pcap_record(seconds, nanoseconds, frame, len(packet.frame)))
-            written += 1
-        self._packets += written
-        return written
+        self._made.extend(self._calls.packets())
+        shift = time.time_ns() - _now()
+        count = min(most, len(self._made))
+        for _ in range(count):
+            at, frame = self._made.popleft()
+            record = pcap_record(*divmod(at + shift, SECOND), frame[: self._snapshot_length], len(frame))
+            self._pending.append(record)
+        self._packets += count
+        return count
 
     def _take(self) -> None:
         """Take what bpftrace has printed."""
@@ -198,6 +201,11 @@ def trial() -> list[str]:
     except subprocess.TimeoutExpired:
         return [f"bpftrace sets no probe within {_TRIAL_SECONDS:.0f} s"]
     return [f"bpftrace: {_reason(done.stderr)}"] if done.returncode else []
+
+
+def _now() -> int:
+    """Return the time in bpftrace's clock."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _read(descriptor: int) -> bytes | None:

@@ -11,11 +11,13 @@ Addresses come from the kernel's ``struct sock``, which takes BTF.
 Lines, with times in ns since the start of the machine::
 
     b CPU TIME                                                  a heartbeat: earlier calls on that CPU were printed
-    o PID TID TIME DIRECTION SSL ROLE POSITION SIZE FAMILY LOCAL_PORT REMOTE_PORT LOCAL REMOTE      a call
+    o PID TID TIME DIRECTION SSL ROLE POSITION SIZE FAMILY LOCAL_PORT REMOTE_PORT ADDRESS ...      a call
     w TID TIME OFFSET NUMBER ...                                24 numbers of its bytes, in the machine's order
     x TID TIME OFFSET BYTES                                     fewer bytes
-    6 PID SSL NUMBER ...                                        the IPv6 addresses of the socket, before its calls
     f PID TIME SSL                                              the object was freed
+    e PID TIME                                                  the process ended
+
+The addresses are the local and the remote one of IPv4 (two numbers), then those of IPv6 (eight).
 """
 
 from __future__ import annotations
@@ -77,14 +79,21 @@ uprobe:PATH:SSL_do_handshake /WANTED/ {
 uretprobe:PATH:SSL_do_handshake /@ssl[tid]/ {
   $ssl = @ssl[tid];
   if (retval == 1 && !@socket[pid, $ssl]) { @socket[pid, $ssl] = @last[tid]; }
-  delete(@ssl[tid]);
+  if (!@buffer[tid]) { delete(@ssl[tid]); }
 }
 """
+"""BoringSSL does the handshake inside a read or write, too."""
 _ACCEPTS = "uprobe:PATH:FUNCTION /WANTED/ { @role[pid, arg0] = 2; }\n"
 _FREE = """
 uprobe:PATH:SSL_free /WANTED/ {
   if (@uses[pid]) { printf("f %d %llu %llx\\n", pid, nsecs, arg0); }
   delete(@socket[pid, arg0]); delete(@role[pid, arg0]); delete(@sent[pid, arg0]); delete(@received[pid, arg0]);
+}
+"""
+_EXIT = """
+tracepoint:sched:sched_process_exit /@uses[pid]/ {
+  delete(@ssl[tid]); delete(@buffer[tid]); delete(@size[tid]); delete(@last[tid]);
+  if (pid == tid) { printf("e %d %llu\\n", pid, nsecs); delete(@uses[pid]); }
 }
 """
 
@@ -99,12 +108,9 @@ uretprobe:PATH:FUNCTION /@ssl[tid]/ {
     $sk = (struct sock *)kptr(@socket[pid, $ssl]);
     $family = $sk->__sk_common.skc_family;
     $at = COUNTED[pid, $ssl]; $now = nsecs;
-    if ($family == 10 && $at == 0) {
-      printf("6 %d %llx %u %u %u %u %u %u %u %u\\n", pid, $ssl, SIX);
-    }
-    printf("o %d %d %llu DIRECTION %llx %d %llu %llu %d %d %d %u %u\\n", pid, tid, $now, $ssl, @role[pid, $ssl], $at,
-      $size, $family, $sk->__sk_common.skc_num, $sk->__sk_common.skc_dport, $sk->__sk_common.skc_rcv_saddr,
-      $sk->__sk_common.skc_daddr);
+    printf("o %d %d %llu DIRECTION %llx %d %llu %llu %d %d %d %u %u %u %u %u %u %u %u %u %u\\n", pid, tid, $now, $ssl,
+      @role[pid, $ssl], $at, $size, $family, $sk->__sk_common.skc_num, $sk->__sk_common.skc_dport,
+      $sk->__sk_common.skc_rcv_saddr, $sk->__sk_common.skc_daddr, SIX);
     COUNTED[pid, $ssl] = $at + $size;
     $i = (uint64)0;
     while ($i < LARGEST) {
@@ -137,13 +143,13 @@ def program(libraries: Sequence[Library], processes: Collection[int]) -> str:
     :param processes: IDs of those to read; empty for all
     """
     wanted = " || ".join(f"pid == {each}" for each in sorted(processes)) or "1"
-    parts = [_BEGIN]
+    parts = [_BEGIN, _EXIT]
     parts += [_SYSTEM_CALLS.replace("CALL", call) for call in _INSIDE]
     parts += [_RECEIVES.replace("CALL", call) for call in _BEFORE]
     for function, text in _TEXTS.items():
         paths = [each.path for each in libraries if function in each.functions]
         if paths:
-            parts.append(_probing(text, paths).replace("WANTED", wanted))
+            parts.append(_probing(text.replace("WANTED", wanted), paths))
     return "".join([*parts, f'profile:hz:{BEATS} {{ printf("b %d %llu\\n", cpu, nsecs); }}\n'])
 
 

@@ -11,12 +11,14 @@ import pytest
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.export.pcapng_writer import Packet as Written
 from captures.export.pcapng_writer import PcapngWriter
+from captures.export.segments import ACK, FIN, PSH, SYN
 from captures.live.taps.calls import TlsCalls
 from captures.packets.tls import KeyLog
 from tests.lanes.taps import DATA, difference, exchanges
 
 KCAT = DATA / "taps_kcat_13.txt.gz"
 FAR = 1 << 62
+NO_V6 = " 0" * 8
 
 
 def printed() -> list[str]:
@@ -31,7 +33,7 @@ def captured(lines: Iterable[str], path: Path) -> TlsCalls:
     with path.open("wb") as file:
         writer = PcapngWriter(file)
         interface = writer.interface()
-        writer.write_packets(Written(interface, each.time, each.frame) for each in calls.packets(1 << 30))
+        writer.write_packets(Written(interface, *each) for each in calls.packets())
     return calls
 
 
@@ -79,12 +81,14 @@ def test_cpus_that_are_read_one_after_the_other_change_nothing(tmp_path: Path) -
 
 def test_a_call_waits_for_heartbeats_of_all_cpus() -> None:
     calls = TlsCalls()
-    calls.feed(["b 0 5", "b 1 5", "o 9 9 10 w a 0 0 2 2 1000 514 16777343 16777343", "x 9 10 0 61 62"])
+    calls.feed(
+        ["b 0 5", "b 1 5", f"o 9 9 10 w a 0 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62"]
+    )
     calls.feed(["b 0 20", "b 0 30"])
-    assert list(calls.packets(9)) == []
+    assert list(calls.packets()) == []
     calls.feed(["b 1 20", "b 1 30"])
-    (packet,) = calls.packets(9)
-    assert packet.frame.endswith(b"ab")
+    (packet,) = calls.packets()
+    assert packet[1].endswith(b"ab")
 
 
 def test_lost_lines_are_a_gap(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_lines_that_are_none_change_nothing(tmp_path: Path) -> None:
         "x 1 2 0 zz",
         "f 1",
         "b 1 x",
-        "6 1 a 1",
+        "e 1",
         "@ssl[1]: 3",
         "Lost 3 events",
     ]
@@ -126,20 +130,20 @@ def test_the_last_chunk_of_a_call_overlaps_the_one_before(tmp_path: Path, size: 
     starts = [*range(0, size - 191, 192), *([size - 192] if size % 192 else [])]
     lines = [f"w 9 10 {at} {words(data[at : at + 192])}" for at in starts]
     calls = TlsCalls()
-    calls.feed([f"o 9 9 10 w a 0 0 {size} 2 1000 514 16777343 16777343", *lines, "b 0 11", "b 0 12"])
-    (packet,) = calls.packets(9)
-    assert packet.frame[54:] == data
+    calls.feed([f"o 9 9 10 w a 0 0 {size} 2 1000 514 16777343 16777343{NO_V6}", *lines, "b 0 11", "b 0 12"])
+    (packet,) = calls.packets()
+    assert packet[1][54:] == data
 
 
 def test_a_server_and_ipv6(tmp_path: Path) -> None:
     """The peer of a process that accepted the handshake is the client; an object may replace a freed one."""
-    six = "6 9 a 0 0 0 16777216 0 0 0 33554432"  # ::1 and ::2, as a little-endian machine reads them
-    call = "o 9 9 {} {} a 2 0 2 10 9093 {} 0 0"
+    # ::1 and ::2, as a little-endian machine reads them
+    call = "o 9 9 {} {} a 2 0 2 10 9093 {} 0 0 0 0 0 16777216 0 0 0 33554432"
     ports = [int.from_bytes(port.to_bytes(2), "little") for port in (4000, 4001)]
     lines = []
     for begin, port in zip((10, 20), ports, strict=True):
-        lines += [six, call.format(begin, "r", port), f"x 9 {begin} 0 61 62"]
-        lines += [six, call.format(begin + 1, "w", port), f"x 9 {begin + 1} 0 63 64", f"f 9 {begin + 2} a"]
+        lines += [call.format(begin, "r", port), f"x 9 {begin} 0 61 62"]
+        lines += [call.format(begin + 1, "w", port), f"x 9 {begin + 1} 0 63 64", f"f 9 {begin + 2} a"]
     captured(lines, tmp_path / "six.pcapng")
     capture = opened(tmp_path / "six.pcapng")
     connections = capture.connections
@@ -155,16 +159,56 @@ def test_a_server_and_ipv6(tmp_path: Path) -> None:
 
 def test_calls_of_an_unknown_connection_wait_for_it() -> None:
     calls = TlsCalls()
-    calls.feed(["o 9 9 10 w a 0 0 2 0 0 0 0 0", "x 9 10 0 61 62", "b 0 11", "b 0 12"])
-    assert list(calls.packets(9)) == []
-    calls.feed(["o 9 9 13 w a 0 2 2 2 1000 514 16777343 16777343", "x 9 13 0 63 64", "b 0 14", "b 0 15"])
-    assert [packet.frame[54:] for packet in calls.packets(9)] == [b"ab", b"cd"]
-    calls.feed(["o 9 9 16 w c 0 0 2 0 0 0 0 0", "x 9 16 0 61 62", "f 9 17 c", "b 0 18", "b 0 19"])
-    assert list(calls.packets(9)) == []
+    calls.feed([f"o 9 9 10 w a 0 0 2 0 0 0 0 0{NO_V6}", "x 9 10 0 61 62", "b 0 11", "b 0 12"])
+    assert list(calls.packets()) == []
+    calls.feed(
+        [f"o 9 9 13 w a 0 2 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 13 0 63 64", "b 0 14", "b 0 15"]
+    )
+    assert [frame[54:] for _, frame in calls.packets()] == [b"ab", b"cd"]
+    calls.feed([f"o 9 9 16 w c 0 0 2 0 0 0 0 0{NO_V6}", "x 9 16 0 61 62", "f 9 17 c", "b 0 18", "b 0 19"])
+    assert list(calls.packets()) == []
     assert calls.unplaced == 1
 
 
 def test_more_of_a_write_than_is_printed_is_counted() -> None:
     calls = TlsCalls()
-    calls.feed([f"o 9 9 10 w a 0 0 {1 << 20} 2 1000 514 16777343 16777343"])
+    calls.feed([f"o 9 9 10 w a 0 0 {1 << 20} 2 1000 514 16777343 16777343{NO_V6}"])
     assert calls.cut == 1
+
+
+def test_calls_before_all_probes_were_set_are_left_out() -> None:
+    """The functions get their probes one after the other: of these calls the others may be missing."""
+    calls = TlsCalls()
+    calls.since = 12
+    calls.feed([f"o 9 9 10 w a 1 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62"])
+    calls.feed(
+        [f"o 9 9 13 w a 1 2 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 13 0 63 64", "b 0 14", "b 0 15"]
+    )
+    assert [frame[54:] for _, frame in calls.packets()] == [b"cd"]
+
+
+def test_a_process_that_ends_ends_its_connections() -> None:
+    calls = TlsCalls()
+    calls.feed([f"o 9 9 10 w a 1 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62"])
+    calls.feed(["e 8 11", "e 9 12", "b 0 13", "b 0 14"])
+    flags = [frame[47] for _, frame in calls.packets()]
+    assert flags == [SYN | ACK, PSH | ACK, FIN | ACK, ACK]
+
+
+def test_a_cpu_that_is_taken_offline_is_not_waited_for() -> None:
+    calls = TlsCalls()
+    calls.feed(
+        ["b 0 1", "b 0 2", f"o 9 9 10 w a 0 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62"]
+    )
+    calls.feed(["b 1 11", "b 1 12"])
+    assert list(calls.packets()) == []
+    calls.feed(["b 1 20000000000", "b 1 20000000001"])
+    assert len(list(calls.packets())) == 1
+
+
+def test_late_lines_of_a_call_are_not_kept() -> None:
+    calls = TlsCalls()
+    calls.feed([f"o 9 9 10 w a 0 0 400 2 1000 514 16777343 16777343{NO_V6}", f"w 9 10 0 {words(bytes(192))}"])
+    calls.feed(["b 0 9000000000", "b 0 9000000001"])
+    assert len(list(calls.packets())) == 1
+    assert not calls._open
