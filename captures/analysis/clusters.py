@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from captures.analysis.incidents.nodes import listed_as
 from captures.arrays import Int64s
 from captures.exchanges import Capture
-from captures.interventions import NO_UPSTREAM
+from captures.interventions import NO_UPSTREAM, UpstreamBroker
 from captures.meaning import words
 from captures.names.names import canonical
 from dissectors.session_context import SessionContext, SessionFacts
@@ -37,13 +37,21 @@ class Clusters:
 
     :param capture: only needed for several clusters
     :param facts: session facts of all exchanges
+    :param upstreams: the brokers that kproxy's proxy has recorded; by default those of the capture
     :ivar parts: the clusters to be examined separately: their IDs and :data:`UNKNOWN`, or ``""`` for the only one
     """
 
-    def __init__(self, capture: Capture | None, facts: SessionFacts) -> None:
+    def __init__(
+        self,
+        capture: Capture | None,
+        facts: SessionFacts,
+        upstreams: Mapping[int, UpstreamBroker] | None = None,
+    ) -> None:
         self._capture: Any = capture
         self._facts = facts
-        self._told = facts.clusters | _named(capture, facts)
+        if upstreams is None:
+            upstreams = {} if capture is None else capture.samples.upstreams
+        self._told = facts.clusters | _named(upstreams, facts)
         ids = sorted({*self._told.values()})
         self._only = ids[0] if len(ids) == 1 and ids[0] in facts.clusters.values() else None
         self.parts: tuple[str, ...] = (*ids, UNKNOWN) if len(ids) > 1 else ("",)
@@ -136,9 +144,8 @@ class RecordedClusters(Clusters):
         return _agreed(found) or UNKNOWN
 
 
-def _named(capture: Capture | None, facts: SessionFacts) -> dict[int, str]:
+def _named(upstreams: Mapping[int, UpstreamBroker], facts: SessionFacts) -> dict[int, str]:
     """Return the clusters of connections for which kproxy's proxy has recorded a name: their IDs, or these names."""
-    upstreams = {} if capture is None else capture.samples.upstreams
     names = {connection: each.cluster for connection, each in upstreams.items() if each.cluster}
     ids = {name: set[str]() for name in names.values()}
     for connection, name in names.items():

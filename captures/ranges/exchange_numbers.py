@@ -11,6 +11,7 @@ import numpy as np
 
 from captures.arrays import Int64s
 from captures.exchanges.checkpoints import Endpoint
+from captures.interventions import NO_UPSTREAM, UpstreamBroker
 from captures.packets.joined_source import file_at
 from captures.packets.source import KEPT
 from captures.ranges.edges import Pair, SyncPoint
@@ -29,6 +30,7 @@ class Local:
     :ivar broker: endpoint that sends responses
     :ivar distances: added to stream positions of requests and responses
     :ivar mechanism: its SASL mechanism, or empty
+    :ivar upstream: its broker, if kproxy's proxy has recorded it
     """
 
     local: int
@@ -37,6 +39,7 @@ class Local:
     broker: Endpoint
     distances: tuple[int, int]
     mechanism: str = ""
+    upstream: UpstreamBroker | None = None
 
 
 class RangePiece(NamedTuple):
@@ -99,7 +102,8 @@ class BucketSummary(NamedTuple):
     :ivar first_exchange: the earliest time of an exchange that no range has read reliably, None if there is none
     :ivar links: as :attr:`StitchedConnections.links`
     :ivar facts: as :attr:`StitchedConnections.facts`
-    :ivar clusters: cluster ID -> index of a connection with a response that contains it
+    :ivar clusters: cluster ID in a response on a connection, and the name that kproxy's proxy has recorded for its
+        cluster, either may be empty -> index of one such connection
     :ivar lost_bytes: bytes of payload that were not captured
     :ivar foreign: number of connections that do not carry Kafka
     """
@@ -109,7 +113,7 @@ class BucketSummary(NamedTuple):
     first_exchange: int | None
     links: set[tuple[int, int]]
     facts: SessionFacts
-    clusters: Mapping[str, int]
+    clusters: Mapping[tuple[str, str], int]
     lost_bytes: int
     foreign: int
 
@@ -133,7 +137,9 @@ class NumberedBucket(NamedTuple):
         for index, whole in enumerate(made.connections):
             for part, local, distances in whole.parts:
                 piece = pieces.setdefault(part, RangePiece([], [], {}))
-                piece.locals.append(Local(local, index, *whole.ends, distances, whole.mechanism))
+                piece.locals.append(
+                    Local(local, index, *whole.ends, distances, whole.mechanism, whole.upstream)
+                )
         packets = np.array([each.row["packet"] for each in made.exchanges], np.int64)
         # ranges without packets have the same base as the next one; the last with this base has the packet
         parts = np.maximum(
@@ -150,7 +156,10 @@ class NumberedBucket(NamedTuple):
             min((each.time for each in made.exchanges), default=None),
             made.links,
             made.facts or SessionContext().facts,
-            {whole.cluster: index for index, whole in enumerate(made.connections) if whole.cluster},
+            {
+                (whole.cluster, (whole.upstream or NO_UPSTREAM).cluster): index
+                for index, whole in enumerate(made.connections)
+            },
             sum(stream["lost"] + stream["cut"] for stream in streams),
             sum(bool(whole.foreign) for whole in made.connections),
         )
@@ -183,7 +192,9 @@ class NumberedRanges:
 
     :ivar contexts: one for each range; without the pieces of buckets until :meth:`add`
     :ivar ids: for each bucket, the ids of its connections
-    :ivar facts: session facts of all exchanges; of those about connections only one for each cluster ID
+    :ivar facts: session facts of all exchanges; of those about connections only cluster IDs, of one connection for
+        each pair of cluster ID and recorded name
+    :ivar upstreams: the recorded names of the clusters of the same connections
     :ivar start: time of the earliest exchange, None if there is none
     :ivar links: pairs of files: a connection has packets in the first and, later, in the second
     :ivar lost_bytes: bytes of payload that were not captured
@@ -194,6 +205,7 @@ class NumberedRanges:
     contexts: list[Context]
     ids: list[Int64s]
     facts: SessionFacts
+    upstreams: dict[int, UpstreamBroker]
     start: int | None
     links: set[tuple[int, int]]
     lost_bytes: int
@@ -253,14 +265,17 @@ def number(
     for each in (*facts, *(bucket.facts for bucket in buckets)):
         session.add(each)
     clusters = {
-        text: int(of[index])
+        pair: int(of[index])
         for bucket, of in zip(buckets, ids, strict=True)
-        for text, index in bucket.clusters.items()
+        for pair, index in bucket.clusters.items()
     }
     return NumberedRanges(
         contexts,
         ids,
-        session.facts._replace(clusters={connection: text for text, connection in clusters.items()}),
+        session.facts._replace(
+            clusters={connection: text for (text, _), connection in clusters.items() if text}
+        ),
+        {connection: UpstreamBroker(cluster=name) for (_, name), connection in clusters.items() if name},
         min((time for time in times if time is not None), default=None),
         set().union(*(each.links for each in buckets)),
         sum(each.lost_bytes for each in buckets),

@@ -177,6 +177,8 @@ def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _
     for each in context.locals:
         connections[each.local] = each.connection
         distance[each.local] = each.distances
+        if each.upstream:  # it may have been recorded in another range
+            capture.samples.upstreams[each.local] = each.upstream
     good = good & (connections[table.column("connection")] >= 0)
     renumbered = table.keep(good)
     capture.notes.renumber(renumbered)
@@ -220,9 +222,12 @@ def _add_connection(capture: Capture, whole: WholeConnection) -> int:
     """Add a connection whose direction 0 is the client's."""
     client, broker = whole.ends
     book = capture.addresses
-    return capture.connections.add(
+    local = capture.connections.add(
         book.intern(*client), book.intern(*broker), whole.generation, whole.first_time, whole.first_number
     )
+    if whole.upstream:
+        capture.samples.upstreams[local] = whole.upstream
+    return local
 
 
 def _places(capture: Capture, pieces: list[Piece]) -> Places:

@@ -447,7 +447,7 @@ class Stitcher:
         made.parts.append((number, crossing.local, (distances[of_requests], distances[1 - of_requests])))
         made.foreign = made.foreign or crossing.foreign
         made.ended_by_kproxy |= crossing.ended_by_kproxy
-        made.upstream = made.upstream or crossing.upstream
+        made.upstream = crossing.upstream or made.upstream
         made.mechanism = crossing.mechanism or made.mechanism
         made.cluster = crossing.cluster or made.cluster
         base = self._bases[number]

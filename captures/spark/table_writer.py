@@ -169,9 +169,10 @@ class AnalysisSettings:
 
     def tables(self, share: Share, capture: Any) -> WholeTables | _Collector:
         """Return the table builder, or the collector, of a share."""
-        # a range alone has no facts about its connections; it only needs to know whether there are several clusters
-        facts = capture.facts if isinstance(capture, WholeCapture) else self.task.facts
-        clusters = Clusters(capture, facts)
+        facts, upstreams = self.task.facts, self.task.upstreams
+        if isinstance(capture, WholeCapture):  # a range only needs to know whether there are several clusters
+            facts, upstreams = capture.facts, capture.samples.upstreams
+        clusters = Clusters(capture, facts, upstreams)
         if share.collects:
             return _Collector(capture, self.task, clusters)
         return WholeTables(

@@ -10,6 +10,7 @@ from captures.exchanges import Exchange
 from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
 from captures.filters.groups import INFERRING
+from captures.interventions import UpstreamBroker
 from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
@@ -54,6 +55,7 @@ class Task:
     """Settings shared by all tasks of a run.
 
     :ivar staged: where rows are written, if they are
+    :ivar upstreams: as :attr:`~captures.ranges.exchange_numbers.NumberedRanges.upstreams`
     :ivar columns: table -> names of its columns; tables that are not listed have their default columns
     :ivar filter: only exchanges that match it become rows and are analyzed; None for all
     :ivar start: time of the first exchange, the origin of relative times in the filter
@@ -64,6 +66,7 @@ class Task:
     given: Input
     staged: StagingFolder = NOWHERE
     facts: SessionFacts
+    upstreams: Mapping[int, UpstreamBroker] = field(default_factory=dict)
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
     filter: Filter | None = None
     start: int | None = None
@@ -77,6 +80,7 @@ class Task:
             given=read.given,
             staged=staged,
             facts=read.numbered.facts,
+            upstreams=read.numbered.upstreams,
             columns=wanted.columns,
             filter=wanted.filter,
             start=read.numbered.start,

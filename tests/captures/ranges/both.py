@@ -122,7 +122,7 @@ def compare(expected: Outcome, found: Outcome, what: str = "") -> None:
     :raises AssertionError: if they do
     """
     told = [*_exchanges(expected.exchanges, found.exchanges), *_connections(expected, found)]
-    for name in ("skipped", "foreign", "ended_by_kproxy", "samples", "counted"):
+    for name in ("skipped", "foreign", "ended_by_kproxy", "samples", "upstreams", "counted"):
         one, other = getattr(expected, name), getattr(found, name)
         if one != other:
             told.append(f"{name}: {one!r:.1000} in one reading, {other!r:.1000} in ranges")

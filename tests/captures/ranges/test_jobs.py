@@ -23,7 +23,7 @@ from captures.ranges.jobs import (
     stitch_bucket,
 )
 from captures.ranges.plan import make_plan
-from tests.captures.exchanges.proxied import DELAYED, HELD, REWRITTEN, SAMPLE, Recording, metadata
+from tests.captures.exchanges.proxied import DELAYED, HELD, REWRITTEN, SAMPLE, UPSTREAM, Recording, metadata
 from tests.captures.exchanges.talk import Talk
 from tests.captures.packets.kit import (
     MS,
@@ -155,7 +155,7 @@ def test_secrets_in_one_of_several_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [4, 5, 6, 8, 12, 21, 34])
 def test_a_recording_of_the_proxy_in_two_files(cut: int, tmp_path: Path) -> None:
     recording = Recording()
-    recording.note(1, SAMPLE)
+    recording.note(1, UPSTREAM, SAMPLE)
     for number in range(1, 15, 2):
         one, other = metadata(number), metadata(number + 1)
         recording.data(0, one[0], DELAYED)

@@ -42,6 +42,7 @@ def settings_of(
     task = Task(
         given=read.given,
         facts=read.numbered.facts,
+        upstreams=read.numbered.upstreams,
         start=read.numbered.start,
         filter=None if wanted is None else compile_filter(wanted),
     )

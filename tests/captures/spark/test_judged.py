@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,10 @@ import zstandard
 from captures.analysis.clusters import Clusters
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rules.slow_broker import SlowBroker
+from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
+from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.filters import compile_filter
+from captures.interventions import UpstreamBroker, as_comment
 from captures.spark.task_shares import Share
 from captures.tables.whole_rows import WholeTables
 from tests.captures.export.files import DATA, SAMPLE
@@ -33,8 +37,16 @@ FINDINGS = sorted((DATA.parent / "findings").glob("*.pcap*"))
 
 def by_one(path: Path, wanted: str | None = None, tables: Sequence[str] = ALL) -> Rows:
     """The tables of one process that is shown all exchanges."""
-    exchanges, reader = exchanges_of(path)
-    capture = capture_of(path)
+    return shown(*exchanges_of(path), capture_of(path), wanted, tables)
+
+
+def shown(
+    exchanges: Iterable[Exchange],
+    reader: ExchangeReader,
+    capture: Capture,
+    wanted: str | None = None,
+    tables: Sequence[str] = ALL,
+) -> Rows:
     clusters = Clusters(capture, reader.knowledge.facts)
     made = WholeTables(capture, reader.knowledge.topic_name, tables, run=0, clusters=clusters)
     chosen = exchanges if wanted is None else compile_filter(wanted).exchanges(reader)
@@ -55,6 +67,41 @@ def test_tables_are_those_of_one_process(processors: int) -> None:
 )
 def test_tables_of_all_kinds_of_captures(path: Path) -> None:
     assert built([path], 20_000, 4) == by_one(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", [None, "cluster == west and broker.id == 1"])
+def test_clusters_that_the_proxy_has_recorded(wanted: str | None, tmp_path: Path) -> None:
+    """Only the first packets of connections name their clusters, and responses contain the ID of only one."""
+    packets: list[Packet] = []
+    for cluster, name in (("east", "31_k0901_rebalance_range"), ("west", "21_k430_java_sigstop")):
+        path = GROUPS / f"{name}.pcap.zst"
+        connections = capture_of(path).connections
+        firsts = connections.first_number[: len(connections)].tolist()
+        comments = dict.fromkeys(firsts, as_comment(UpstreamBroker(cluster=cluster, node_id=1)))
+        records = rotated(zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read(), 1)
+        heads = [struct.unpack_from("<II", record, 24) for record in records]
+        times = [second * 10**9 + fraction * 1000 for second, fraction in heads]
+        packets += [
+            Packet(0, time - times[0], record[40:], 0, comments.get(number, ""))
+            for number, (time, record) in enumerate(zip(times, records, strict=True), 1)
+        ]
+    packets.sort(key=lambda each: each.time)
+    files = []
+    for begin in range(0, len(packets), 174):
+        files.append(tmp_path / f"{begin:05d}.pcapng")
+        with files[-1].open("wb") as file:
+            writer = PcapngWriter(file)
+            writer.interface(name="kproxy")
+            writer.write_packets(packets[begin : begin + 174])
+    capture = open_capture([*map(str, files)])
+    capture.read()
+    reader = ExchangeReader(capture, annotate=False)
+    reader.learn(len(reader))
+    expected = shown(reader, reader, capture, wanted)
+    assert len({row["cluster_id"] for row in expected["connections"]}) == 2
+    assert expected["findings"]
+    assert built(files, 100, 2, wanted=wanted) == expected
 
 
 def test_only_matching_exchanges_are_added_and_counted() -> None:
