@@ -125,7 +125,7 @@ class JourneyRun(
             for note in (note for survey in surveys for note in log_notes(survey)):
                 echo(f"kproxy: {note}", err=True)
             self.clean &= not any(damage.lossy for survey in surveys for damage in survey.damage)
-            journeys = [with_logs(journey, surveys) for journey in journeys]
+            journeys = with_logs(journeys, surveys)
         except OSError as error:
             raise CaptureError(str(error.filename), 0, error.strerror or str(error)) from error
         return replace(result, journeys=[each for each in journeys if each.logs or result.journeys])

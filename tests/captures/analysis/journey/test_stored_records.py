@@ -24,7 +24,8 @@ def _journey(offset: int | None, record: Record | None = None) -> Journey:
 
 def _places(offset: int | None, folder: Path, record: Record | None = None) -> list[LogPlace]:
     surveys = [LogSurvey(log) for log in partition_logs([str(folder)])]
-    return with_logs(_journey(offset, record), surveys).logs
+    [journey] = with_logs([_journey(offset, record)], surveys)
+    return journey.logs
 
 
 def test_every_record_is_found_where_kafkas_tool_has_it() -> None:
@@ -34,8 +35,11 @@ def test_every_record_is_found_where_kafkas_tool_has_it() -> None:
         for batch in dumped((DATA / "prices-0.dump").read_text())
         for record in batch.records
     }
-    for offset in range(580):
-        [place] = with_logs(_journey(offset), surveys).logs
+    # the order of journeys is that of the output
+    for offset, journey in zip(
+        reversed(range(580)), with_logs([*map(_journey, reversed(range(580)))], surveys), strict=True
+    ):
+        [place] = journey.logs
         assert place.absent == (offset not in there)
         if not place.absent:
             assert place.file is not None
@@ -58,15 +62,15 @@ def test_what_is_not_known_is_said_to_be_unknown(tmp_path: Path) -> None:
     assert damaged.absent is None
     assert "damaged" in damaged.reason
     assert _places(None, folder)[0].absent is None
-    assert not with_logs(_journey(466), []).logs
+    assert not with_logs([_journey(466)], [])[0].logs
 
 
 def test_another_record_at_the_offset_is_told() -> None:
     [place] = _places(467, DATA / "prices-0", Record(467, 0, b"other", b"record"))
     assert place.absent is False
     assert "another record" in place.reason
-    [hop] = hops(
-        with_logs(_journey(467), [LogSurvey(log) for log in partition_logs([str(DATA / "prices-0")])])
-    )
+    surveys = [LogSurvey(log) for log in partition_logs([str(DATA / "prices-0")])]
+    [journey] = with_logs([_journey(467)], surveys)
+    [hop] = hops(journey)
     assert hop.name == "in the log"
     assert "byte" in hop.text
