@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import time_ns
 from typing import TYPE_CHECKING
 
-from captures.interventions import UpstreamBroker, as_comment
+from captures.interventions import NO_UPSTREAM, as_comment
 from kproxy.addresses import address_text
 from kproxy.proxy.authentication import Authentication
 from kproxy.proxy.listeners import Listener, peek
@@ -153,9 +153,8 @@ class Acceptor:
                 )
         now = time_ns()
         recording = plane.recordings.open(peers.client, peers.broker, now)
-        if recording is not None and (peers.cluster or peers.node_id is not None):
-            known = UpstreamBroker(cluster=peers.cluster, node_id=peers.node_id)
-            recording.note(1, as_comment(known), now)
+        if recording is not None and peers.upstream != NO_UPSTREAM:
+            recording.note(1, as_comment(peers.upstream), now)
         session.record(recording)
         try:
             await self._read_from(client, session, named)

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from captures.interventions import as_comment
+from captures.interventions import NO_UPSTREAM, as_comment
 from dissectors.apis import api_name
 from dissectors.budget import Budget
 from dissectors.sides import ENDS, End
@@ -342,8 +342,12 @@ class Plane:
     def _sampled(self, connection: int, side: End, info: TcpInfo) -> None:
         """Record the kernel's TCP statistics of a connection, which forwarded bytes do not show."""
         session = self._sessions.get(connection)
-        if session is not None and session.recording is not None:
-            session.recording.note(ENDS.index(side), as_comment(info.sample(side)), time_ns())
+        if session is None or session.recording is None:
+            return
+        text, upstream = as_comment(info.sample(side)), session.peers.upstream
+        if side == "broker" and upstream != NO_UPSTREAM:  # again, for the later files of a recording
+            text += f"\n{as_comment(upstream)}"
+        session.recording.note(ENDS.index(side), text, time_ns())
 
     async def _hold_back(self) -> None:
         """Pause reading while the recorder is behind; between two checks the queue has room for arriving bytes."""

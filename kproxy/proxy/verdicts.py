@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from captures.interventions import UpstreamBroker
 from dissectors.budget import Budget
 from dissectors.sides import Side
 from kproxy.addresses import address_text
@@ -36,6 +37,11 @@ class Peers:
     node_id: int | None = None
     client_id: str | None = None
     cluster: str = ""
+
+    @property
+    def upstream(self) -> UpstreamBroker:
+        """The broker, as it is recorded."""
+        return UpstreamBroker(cluster=self.cluster, node_id=self.node_id)
 
     @property
     def client_text(self) -> str:

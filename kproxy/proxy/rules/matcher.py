@@ -11,7 +11,6 @@ from captures.filters import Context, binding, grammar
 from captures.filters.columns import fields_of
 from captures.filters.fields import Field
 from captures.filters.paths import Path
-from captures.interventions import UpstreamBroker
 from dissectors.annotate import Annotator
 from dissectors.api_keys import ApiKey
 from dissectors.apis import NAMES, api, api_name
@@ -116,7 +115,7 @@ def exchange_of(frame: Frame, annotator: Annotator | None = None) -> Exchange:
         flag=Flag(0),
         request=None,
         response=None,
-        upstream=UpstreamBroker(cluster=frame.peers.cluster, node_id=frame.peers.node_id),
+        upstream=frame.peers.upstream,
     )
     if asked is not None:
         _add_request(made, asked)
