@@ -208,7 +208,7 @@ class TimeShares:
             return
         if exchange.api_key == ApiKey.FETCH:
             self._note_follower(exchange)
-        elif exchange.api_key == ApiKey.PRODUCE:
+        elif exchange.api_key == ApiKey.PRODUCE and exchange.broker_log is None:
             self._note_produced(exchange, index, max(exchange.latency, 0))
 
     def result(self) -> list[ShareRow]:

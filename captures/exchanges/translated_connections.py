@@ -90,6 +90,8 @@ class TranslatedConnections:
 
     def hold(self, logged: LoggedExchange) -> bool:
         """Keep an entry until :meth:`resolve`, if captured requests look like it; return whether it was kept."""
+        if logged.entry.is_forwarded:  # captured as an Envelope, with a header of its own
+            return False
         name = logged.entry.connection
         if name in self._reasons:
             self.unmatched[self._reasons[name]] += 1

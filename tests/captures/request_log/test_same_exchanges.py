@@ -466,5 +466,5 @@ def test_findings_of_slow_answers_name_the_part_of_the_broker() -> None:
     for each in ExchangeReader(capture):
         diagnosis.add(each)
     [found] = [each for each in diagnosis.findings() if each.subject.endswith(", BrokerRegistration")]
-    assert "most of it is remote (waiting for others), 201.1 ms on average" in found.sentence
+    assert "the largest part of it is remote (waiting for others), 201.1 ms on average" in found.sentence
     assert "controller" in found.advice

@@ -66,7 +66,7 @@ def test_connections_are_matched_by_their_content(tmp_path: Path, broker: str) -
     assert all(truth[each.client, each.correlation_id] == each.broker_log for each in matched)
     told = "\n".join(notes(capture))
     assert "10 connections of the broker's request log matched by the content" in told
-    assert "50 entries of the broker's request log not matched" in told
+    assert f"{len(captured) - 130} entries of the broker's request log not matched" in told
 
 
 def test_a_log_may_begin_before_the_packets(tmp_path: Path) -> None:

@@ -31,27 +31,35 @@ CreatePartitions, ElectLeaders, reassignments, UpdateFeatures, AddRaftVoter and 
 
 _NETWORK = "network"
 _PARTS = {
-    "request_queue": "waiting for a handler thread",
-    "local": "work of the handler thread",
-    "remote": "waiting for others",
-    "throttle": "held back by a quota",
-    "response_queue": "waiting for a network thread",
-    "send": "sending",
-    _NETWORK: "outside the times that the broker measured",
+    "request_queue": (
+        "waiting for a handler thread",
+        "All handler threads were busy: raise num.io.threads, or look for what keeps them busy (local time).",
+    ),
+    "local": (
+        "work of the handler thread",
+        "The leader worked for that long: check its disks, page cache, garbage collection and CPU.",
+    ),
+    "remote": (
+        "waiting for others",
+        (
+            "The broker waited for replicas, the controller or other members: check the followers (findings "
+            "slow_followers and isr_changes) and the controller."
+        ),
+    ),
+    "throttle": ("held back by a quota", "Check the quotas of this client and user."),
+    "response_queue": (
+        "waiting for a network thread",
+        "The network threads of the listener were busy: raise num.network.threads.",
+    ),
+    _NETWORK: (
+        "outside the times that the broker measured",
+        (
+            "Requests waited before the broker had read them, or in the network: check num.network.threads, the load of "
+            "the broker's host, and packet loss."
+        ),
+    ),
 }
-"""Parts of the time in the broker (:attr:`BrokerLog.TIMES`), in words."""
-_PART_ADVICE = {
-    "request_queue": "All handler threads were busy: raise num.io.threads, or look for what keeps them busy (local "
-    "time).",
-    "local": "The leader worked for that long: check its disks, page cache, garbage collection and CPU.",
-    "remote": "The broker waited for replicas, the controller or other members: check the followers (findings "
-    "slow_followers and isr_changes) and the controller.",
-    "throttle": "Check the quotas of this client and user.",
-    "response_queue": "The network threads of the listener were busy: raise num.network.threads.",
-    "send": "The client or the network took the response slowly.",
-    _NETWORK: "Requests waited before the broker had read them, or in the network: check num.network.threads, the "
-    "load of the broker's host, and packet loss.",
-}
+"""Parts of the time until the response (:attr:`BrokerLog.TIMES` without sending it), in words, and what helps."""
 
 
 class _Answers(msgspec.Struct):
@@ -68,13 +76,16 @@ class _Answers(msgspec.Struct):
     logged: int = 0
 
     def split(self, exchange: Exchange, latency: int) -> None:
-        """Add where the time of a slow response went, if the broker's request log has it."""
+        """Add where the time of a slow response went, if the broker's request log has it.
+
+        :param latency: in ns, without the time before the request could be read by design
+        """
         logged = exchange.broker_log
         if logged is None:
             return
         self.logged += 1
-        spent = {name: getattr(logged, name) for name in BrokerLog.TIMES}
-        inside = sum(spent.values()) - logged.send
+        spent = {name: getattr(logged, name) for name in BrokerLog.TIMES if name in _PARTS}
+        inside = sum(spent.values())
         spent["remote"] = max(logged.remote - exchange.wait, 0)
         if logged.captured and not exchange.flag & (Flag.REQUEST_LOGGED | Flag.RESPONSE_LOGGED):
             spent[_NETWORK] = max(latency - inside, 0)
@@ -134,7 +145,7 @@ class SlowBroker(Rule):
         excess = exchange.latency - exchange.wait - max(paused, queued)
         if excess > self.limit("latency") * MS:
             answers.slow.add(exchange)
-            answers.split(exchange, exchange.latency)
+            answers.split(exchange, exchange.latency - max(paused, queued))
             answers.longest = max(answers.longest, excess)
 
     def findings(self) -> Iterator[Finding]:
@@ -149,15 +160,15 @@ class SlowBroker(Rule):
             if part is not None:
                 average = span(answers.parts[part] // answers.logged)
                 mostly = (
-                    f" By the broker's request log most of it is {part.replace('_', ' ')} ({_PARTS[part]}), "
-                    f"{average} on average."
+                    f" By the broker's request log the largest part of it is {part.replace('_', ' ')} "
+                    f"({_PARTS[part][0]}), {average} on average."
                 )
             yield self.finding(
                 f"broker {shown}, {api}",
                 f"{slow:,} of {answers.all:,} {api} answers of {shown} took longer than {span(limit * MS)}"
                 f" ({100 * slow / answers.all:.0f}%), the longest {span(answers.longest)}; designed waits are not "
                 f"counted.{mostly}",
-                _advice(api) if part is None else _PART_ADVICE[part],
+                _advice(api) if part is None else _PARTS[part][1],
                 answers.slow,
                 filter_text=f"broker == {quoted(broker)} and api == {api} and excess > {limit}ms",
             )
