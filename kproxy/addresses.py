@@ -7,7 +7,7 @@ Address = tuple[str, int]
 
 LOOPBACK = "127.0.0.1"
 _DEFAULT_PORT = 9092
-_MOST_PORT = 65_535
+MOST_PORT = 65_535
 
 
 def address_text(host: str, port: int) -> str:
@@ -24,7 +24,7 @@ def address(text: str, *, port_alone: bool = False) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         host, port = ("", text) if port_alone else (text, str(_DEFAULT_PORT))
-    if not port.isdecimal() or int(port) > _MOST_PORT:
+    if not port.isdecimal() or int(port) > MOST_PORT:
         raise ValueError(f"{text!r} is not an address: write host:9092 or [::1]:9092")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

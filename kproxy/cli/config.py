@@ -25,7 +25,7 @@ _EXAMPLE_TABLES = """
 [ui]
 # theme = "nord"  # docs/ui.md has all settings
 
-[clusters.east]  # of kproxy proxy: docs/proxy.md
+# [clusters.east]  # of kproxy proxy: docs/proxy.md
 # listen = "127.0.0.1:9192"
 
 [profile.staging.proxy]  # kproxy --profile staging proxy
@@ -236,9 +236,8 @@ def settings(configuration: Configuration) -> Iterator[Setting]:
         yield Setting("filters", name, text, "file" if written else "UI", location)
     for cluster in configuration.table("clusters"):
         for key, value in configuration.table("clusters", cluster).items():
-            yield Setting(
-                f"clusters.{cluster}", key, value, "file", configuration.location("clusters", cluster, key)
-            )
+            location = configuration.location("clusters", cluster, key)
+            yield Setting("clusters", f"{cluster}.{key}", value, "file", location)
     for key, value in configuration.table("ui").items():
         yield Setting("ui", key, value, "file", configuration.location("ui", key))
 
@@ -257,8 +256,9 @@ class ConfigOptions:
 def config(options: ConfigOptions) -> None:
     """Show the settings in the configuration file and the environment, or with --all the value of every option.
 
-    COMMAND, such as proxy or ctl drain, limits the output to that command; filters and ui are tables of the file. The
-    whole file is checked: any error in it is reported, and the exit code is 1. docs/configuration.md explains the file.
+    COMMAND, such as proxy or ctl drain, limits the output to that command; clusters, filters and ui are tables of the
+    file. The whole file is checked: any error in it is reported, and the exit code is 1. docs/configuration.md explains
+    the file.
     """
     configuration = current()
     if options.example:

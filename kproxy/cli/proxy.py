@@ -12,7 +12,7 @@ import click
 from msgspec import structs
 
 from dissectors.units import SECOND
-from kproxy.addresses import Address
+from kproxy.addresses import MOST_PORT, Address
 from kproxy.cli.command import Count, ExistingFile, FileName, Number, command, option, options
 from kproxy.cli.common import refuse_contradictions, reported_endings, usage_errors
 from kproxy.cli.config import cluster_options, current
@@ -330,6 +330,9 @@ def settings_of(options: ProxyOptions) -> Settings:
     from kproxy.proxy.settings import Settings
 
     first, *others = [_cluster_settings(name, each) for name, each in _clusters(options)]
+    listens = [each.listen for each in (first, *others) if each.listen[1]]
+    if len(set(listens)) < len(listens):
+        raise click.UsageError("two clusters have the same address in listen: each needs one of its own")
     _check_rules(options, [each.name for each in (first, *others)])
     settings = Settings(
         **structs.asdict(first),
@@ -398,6 +401,10 @@ def _clusters(options: ProxyOptions) -> Iterator[tuple[str, ProxyOptions]]:
         own = {"listen": (host, port and port + index * _PORTS_APART)} | tables.get(name, {})
         if given:
             own["bootstrap"] = options.bootstrap[index : index + 1]
+        if own["listen"][1] > MOST_PORT:
+            raise click.UsageError(
+                f"{name} has no port {_PORTS_APART * index} after that of --listen: use a lower one"
+            )
         yield name, replace(options, **own)
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from dissectors.budget import limit, shown
-from kproxy.addresses import Address
+from kproxy.addresses import MOST_PORT, Address
 from kproxy.export_files import write_private
 from kproxy.proxy.addresses import Broker
 from kproxy.proxy.broker_policy import BrokerPolicy
@@ -24,7 +24,6 @@ from kproxy.proxy.tls.sni import NodeNames
 
 _CONTROLLERS = 1000
 """Added to the ports of controllers: with ``process.roles=broker,controller`` they share node IDs with brokers."""
-_MOST_PORT = 65_535
 _NOWHERE = 1  # tcpmux (RFC 1078): a valid port on which nothing listens
 _RANGE = re.compile(r"(\d+)-(\d+)")
 _BASE = re.compile(r"(\d+)\+")
@@ -62,9 +61,9 @@ class Ports:
         if text == "any":
             return cls(0)
         base, range_ = _BASE.fullmatch(text), _RANGE.fullmatch(text)
-        if base and 0 < int(base[1]) <= _MOST_PORT:
+        if base and 0 < int(base[1]) <= MOST_PORT:
             return cls(int(base[1]))
-        if range_ and 0 < int(range_[1]) <= int(range_[2]) <= _MOST_PORT:
+        if range_ and 0 < int(range_[1]) <= int(range_[2]) <= MOST_PORT:
             return cls(int(range_[1]), int(range_[2]))
         raise PortsError(
             f"{text!r} is not a valid choice of ports: 9093+ (and the node ID), 9093-9120, or any"
@@ -81,7 +80,7 @@ class Ports:
         if self.last:
             return next((port for port in range(self.first, self.last + 1) if port not in taken), 0)
         port = self.first + node_id + (_CONTROLLERS if role == "controller" else 0)
-        return port if port <= _MOST_PORT and port not in taken else 0
+        return port if port <= MOST_PORT and port not in taken else 0
 
 
 class UpstreamAddress(msgspec.Struct):

@@ -65,11 +65,11 @@ def test_a_profile_lies_over_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     fast = load(profile="fast")
     assert fast.table("read") == {"count": 1, "quoted key": 1}
     assert fast.table("proxy") == {"listen": ":1"}
-    assert fast.place("read", "count") == "kproxy.toml, line 7: profile.fast.read.count"
-    assert fast.place("read", "quoted key") == "kproxy.toml, line 4: read.quoted key"
-    assert fast.place("limit") == "kproxy.toml, line 1: limit"
-    assert fast.place("proxy", "listen") == "kproxy.toml, line 9: profile.fast.proxy.listen"
-    assert fast.place("proxy", "nowhere") == "kproxy.toml: proxy.nowhere"
+    assert fast.location("read", "count") == "kproxy.toml, line 7: profile.fast.read.count"
+    assert fast.location("read", "quoted key") == "kproxy.toml, line 4: read.quoted key"
+    assert fast.location("limit") == "kproxy.toml, line 1: limit"
+    assert fast.location("proxy", "listen") == "kproxy.toml, line 9: profile.fast.proxy.listen"
+    assert fast.location("proxy", "nowhere") == "kproxy.toml: proxy.nowhere"
     monkeypatch.setenv("KPROXY_PROFILE", "fast")
     assert load() == fast
 

@@ -86,6 +86,12 @@ def test_tables_of_the_file_say_what_differs(started: list[Settings]) -> None:
         (["-b", "a:1", "-b", "b:1"], "", "several clusters, which need names"),
         (["-b", "e=a:1", "-b", "e=b:1"], "", "a name of its own"),
         (["-b", "1e=a:1"], "", "'1e' is not a name for a cluster"),
+        (
+            ["-b", "e=a:1", "-b", "f=b:1", "--listen", ":65500", "--advertise", "h"],
+            "",
+            "f has no port 100 after that",
+        ),
+        ([], TABLES.replace("19192", "9092"), "two clusters have the same address in listen"),
         (["-b", "e=a:1", "-b", "f=b:1", "--stub"], "", "--stub stands for one cluster"),
         (["-b", "e=a:1", "-b", "f=b:1", "--mode", "transparent"], "", "name no clusters"),
         (["-b", "e=a:1", "-b", "f=b:1", "--fault", "broker 1 down"], "", "there are several clusters"),
@@ -105,9 +111,16 @@ def test_what_makes_no_sense_is_refused(
 
 def test_config_shows_and_checks_the_tables(started: list[Settings]) -> None:
     proxy(tables=TABLES)
-    shown = CliRunner().invoke(main, ["config", "clusters.west"]).stdout
+    shown = CliRunner().invoke(main, ["config", "clusters"]).stdout
     assert "kproxy.toml, line 6: clusters.west.listen" in shown
     Path("kproxy.toml").write_text("[clusters.east]\nlisten = 'x:y'\n")
     checked = CliRunner().invoke(main, ["config"])
     assert checked.exit_code == 1
     assert "clusters.east.listen" in checked.stderr
+
+
+def test_the_example_of_a_file_names_no_cluster(started: list[Settings]) -> None:
+    tables = CliRunner().invoke(main, ["config", "--example"]).stdout
+    assert "clusters.east" in tables
+    proxy("--stub", tables=tables)
+    assert brief(started[0]) == [("", "", 9092)]

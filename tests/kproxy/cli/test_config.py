@@ -276,12 +276,17 @@ def test_a_letter_means_one_thing() -> None:
 
 
 def test_an_option_takes_the_same_everywhere() -> None:
-    """One connection is followed, several may be exported; tables may be written where only a cluster can look."""
+    """One connection is followed, several may be exported; tables may be written where only a cluster can look; captures
+    know brokers by address, clusters by ID."""
     takes: dict[str, set[str]] = {}
     for _, option in all_options():
         takes.setdefault(option.key, set()).add("flag" if option.is_flag else type(option.type).__name__)
     several = {key: kinds for key, kinds in takes.items() if len(kinds) > 1}
-    assert several == {"connection": {"_Number", "IntParamType"}, "output": {"Path", "StringParamType"}}
+    assert several == {
+        "broker": {"_Number", "StringParamType"},
+        "connection": {"_Number", "IntParamType"},
+        "output": {"Path", "StringParamType"},
+    }
 
 
 @pytest.mark.parametrize(
