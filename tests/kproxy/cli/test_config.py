@@ -276,8 +276,8 @@ def test_a_letter_means_one_thing() -> None:
 
 
 def test_an_option_takes_the_same_everywhere() -> None:
-    """One connection is followed, several may be exported; tables may be written where only a cluster can look; captures
-    know brokers by address, clusters by ID."""
+    """One connection is followed, several may be exported; tables may be written where only a cluster can look;
+    captures know brokers by address, clusters by ID."""
     takes: dict[str, set[str]] = {}
     for _, option in all_options():
         takes.setdefault(option.key, set()).add("flag" if option.is_flag else type(option.type).__name__)
