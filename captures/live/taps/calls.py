@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address
 from operator import attrgetter
-from zlib import crc32
 
 import msgspec
 
@@ -62,6 +61,8 @@ class _Connection(msgspec.Struct, eq=False):
     :ivar waiting: calls until then
     :ivar used: whether bytes went in each direction
     :ivar begun: whether packets were made
+    :ivar ends: the endpoint of the process, and the other one
+    :ivar twin: whether the process at the other end is read, too, so that calls of this one are the same data
     """
 
     role: int
@@ -69,6 +70,8 @@ class _Connection(msgspec.Struct, eq=False):
     waiting: list[_Call] = []
     used: set[str] = msgspec.field(default_factory=set)
     begun: bool = False
+    ends: tuple[str, str] = ("", "")
+    twin: bool = False
 
 
 class TlsCalls:
@@ -91,7 +94,7 @@ class TlsCalls:
         self._beats: dict[str, tuple[int, int]] = {}
         self._connections: dict[tuple[str, str], _Connection] = {}
         self._open: dict[tuple[str, int], _Call] = {}
-        self._seen: dict[tuple[str, str, int], int] = {}
+        self._ends: set[tuple[str, str]] = set()
         self._heap: list[tuple[int, int, _Call | _Connection]] = []
         self._count = 0
 
@@ -144,17 +147,20 @@ class TlsCalls:
         pid, tid, time, direction, ssl, role, at, size, *ends = values
         key = pid, ssl
         connection = self._connections.get(key)
-        if connection is None or (
-            at == "0" and direction in connection.used
-        ):  # a new one at the same address
+        # a new one at the same address
+        if connection is None or (at == "0" and direction in connection.used):
+            if connection is not None:
+                self._ends.discard(connection.ends)
             connection = self._connections[key] = _Connection(int(role))
         connection.used.add(direction)
         side = int((direction == "r") != (connection.role == _SERVER))
         limit = -(-LARGEST["SSL_write" if direction == "w" else "SSL_read"] // CHUNK) * CHUNK
         call = _Call(tid, int(time), side, int(at), int(size), connection, more=min(int(size), limit))
         self.cut += call.size > limit
-        if connection.conversation is None:
+        if connection.conversation is None and not connection.twin:
             self._address(connection, ends)
+        if connection.twin:
+            return
         self._open[tid, call.time] = call
         self._push(call.time, call)
 
@@ -164,18 +170,18 @@ class TlsCalls:
         if family == "2":
             local, remote = (str(IPv4Address(packed[at : at + 4])) for at in (0, 4))
         elif family == "10":
-            local, remote = (f"[{IPv6Address(packed[at : at + 16])}]" for at in (8, 24))
+            local, remote = (_v6_text(packed[at : at + 16]) for at in (8, 24))
         else:
             return
         swapped = int.from_bytes(int(remote_port).to_bytes(2, sys.byteorder))
-        client, broker = f"{local}:{port}", f"{remote}:{swapped}"
-        if connection.role == _SERVER:
-            client, broker = broker, client
-        # both ends may be read here, and have the same sequence numbers then
-        seen = self._seen[client, broker, connection.role] = (
-            self._seen.get((client, broker, connection.role), 0) + 1
-        )
-        connection.conversation = Conversation(client, broker, crc32(f"{client} {broker}".encode()) + seen)
+        here, there = f"{local}:{port}", f"{remote}:{swapped}"
+        connection.twin = (there, here) in self._ends
+        if connection.twin:
+            return
+        connection.ends = here, there
+        self._ends.add(connection.ends)
+        client, broker = (there, here) if connection.role == _SERVER else (here, there)
+        connection.conversation = Conversation(client, broker, self._count)
 
     def _words(self, values: list[str]) -> None:
         tid, time, offset, *numbers = values
@@ -198,6 +204,7 @@ class TlsCalls:
         pid, time, ssl = values
         connection = self._connections.pop((pid, ssl), None)
         if connection is not None:
+            self._ends.discard(connection.ends)
             self._push(int(time), connection)
 
     def _exit(self, values: list[str]) -> None:
@@ -237,3 +244,9 @@ class TlsCalls:
         if connection.conversation is not None and connection.begun:
             return connection.conversation.finish(0)
         return ()
+
+
+def _v6_text(packed: bytes) -> str:
+    """Return an address as text; a server's socket may be IPv6 where its clients' is IPv4."""
+    address = IPv6Address(packed)
+    return str(address.ipv4_mapped or f"[{address}]")

@@ -212,3 +212,19 @@ def test_late_lines_of_a_call_are_not_kept() -> None:
     calls.feed(["b 0 9000000000", "b 0 9000000001"])
     assert len(list(calls.packets())) == 1
     assert not calls._open
+
+
+def test_of_a_connection_whose_both_ends_are_read_one_is_taken() -> None:
+    """Their positions differ if it was open before. The server's socket is IPv6, with a mapped address."""
+    ports = [int.from_bytes(port.to_bytes(2), "little") for port in (1000, 514)]
+    client = f"o 9 9 10 w a 0 0 2 2 1000 {ports[1]} 16777343 33554559{NO_V6}"
+    mapped = "0 0 4294901760 33554559 0 0 4294901760 16777343"
+    server = f"o 8 8 {{}} r c 1 {{}} 2 10 514 {ports[0]} 33554559 16777343 {mapped}"
+    calls = TlsCalls()
+    calls.feed([client, "x 9 10 0 61 62", server.format(11, 0), "x 8 11 0 61 62"])
+    calls.feed(["f 9 14 a", server.format(15, 2), "x 8 15 0 63 64", "f 8 16 c", "b 0 17", "b 0 17"])
+    assert [frame[54:] for _, frame in calls.packets()] == [b"ab", b"", b""]
+    calls.feed([server.format(18, 0), "x 8 18 0 65 66", "b 0 19", "b 0 20"])
+    syn, data = [frame for _, frame in calls.packets()]
+    assert (syn[47], data[54:]) == (SYN | ACK, b"ef")
+    assert calls.unplaced == 0
