@@ -31,6 +31,8 @@ _AT_ONCE = 1 << 20
 _MOST_LOST = re.compile(rb"Lost (\d+) events")
 _KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 _SYSTEM_CALLS = Path("/sys/kernel/tracing/events/syscalls")
+_FIRST_NAMESPACE = 0xEFFFFFFC
+"""PROC_PID_INIT_INO of linux/proc_ns.h: bpftrace compares process IDs there."""
 _COMMAND = "{} & exec >&- 2>&-; read -r line; kill $!; wait $!"
 """Runs until its standard input is closed: the process that does so may no longer signal processes of root."""
 
@@ -51,6 +53,10 @@ class TlsTap(PcapOutput):
             raise (NotPermittedError if os.geteuid() else DeviceError)("; ".join(obstacle))
         bpftrace = bpftrace_path()
         assert bpftrace is not None
+        if pids and Path("/proc/self/ns/pid").stat().st_ino != _FIRST_NAMESPACE:
+            raise DeviceError(
+                "this process does not see the process IDs of the host (containers: --pid=host)"
+            )
         gone = [pid for pid in pids if not Path(f"/proc/{pid}").exists()]
         if gone:
             raise DeviceError(f"there is no process {gone[0]}")

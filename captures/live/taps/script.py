@@ -1,7 +1,7 @@
 """The program that bpftrace runs: what the functions of OpenSSL and BoringSSL were given and gave, as lines of text.
 
-bpftrace 0.17 prints at most 200 bytes of a buffer, and takes 50 us for that; the same bytes as numbers of eight bytes
-take a tenth. So data comes in chunks of 24 numbers; what is shorter than a chunk comes as a buffer.
+bpftrace 0.17 prints at most 200 bytes of a buffer, and is slow at it; the same bytes as numbers of eight bytes take a
+fraction of the time. So data comes in chunks of 24 numbers; what is shorter than a chunk comes as a buffer.
 
 The connection of an ``SSL`` object is the socket that the thread reads or writes in a call with it. If it never does,
 because the program moves the ciphertext itself (``asyncio``, Node), it is the socket that the thread has read before

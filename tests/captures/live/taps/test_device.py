@@ -28,6 +28,7 @@ def imitate(monkeypatch: pytest.MonkeyPatch, folder: Path, commands: str) -> Non
     monkeypatch.setattr(device, "bpftrace_path", lambda: str(script))
     monkeypatch.setattr(device, "libraries_of", lambda *_: [LIBRARY])
     monkeypatch.setattr(device, "_now", lambda: 0)
+    monkeypatch.setattr(device, "_FIRST_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
 
 
 def test_what_is_printed_becomes_a_capture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -70,6 +71,13 @@ def test_without_a_library_there_is_nothing_to_read(monkeypatch: pytest.MonkeyPa
         TlsTap(Settings("process 1"), [os.getpid()])
     with pytest.raises(DeviceError, match="there is no process 4194305"):  # beyond the largest pid_max
         TlsTap(Settings("process 1"), [4_194_305])
+
+
+def test_process_ids_of_a_container_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    imitate(monkeypatch, tmp_path, "exit 1")
+    monkeypatch.setattr(device, "_FIRST_NAMESPACE", 1)
+    with pytest.raises(DeviceError, match="--pid=host"):
+        TlsTap(Settings("process 1"), [os.getpid()])
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
