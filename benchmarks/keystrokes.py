@@ -229,7 +229,7 @@ def aims(name: str, found: dict[str, Took]) -> Iterator[Aim]:
     """Compare with what is aimed at, in seconds by the clock."""
     table = found["the table alone"].clock
     for step, took in found.items():
-        kind, most = step.partition(":")[0], _MOST.get(step)
+        most = _MOST.get(step) or _MOST.get(step.partition(":")[0])
         if step == "open: everything in the list":
             yield Aim(
                 f"{name}: s until all is in the list, beyond the table alone",
@@ -237,7 +237,7 @@ def aims(name: str, found: dict[str, Took]) -> Iterator[Aim]:
                 0.5,
                 at_most=True,
             )
-        elif most := most or _MOST.get(kind):
+        elif most:
             yield Aim(f"{name}: s, {step}", took.clock, most, at_most=True)
 
 

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from kproxy.cli.command import Option, argument, command, option, options, options_of, path_of
 from kproxy.cli.common import usage_errors
+from kproxy.cli.options import CLUSTER_NAME
 from kproxy.configuration import Configuration, ConfigurationError, load
 from kproxy.output import echo, echo_json, terminal_width
 
@@ -105,11 +106,13 @@ def cluster_options(configuration: Configuration, ctx: click.Context) -> dict[st
     """Return the options of ``kproxy proxy`` set in each table ``[clusters.NAME]``, by parameter name.
 
     :param ctx: of that command
-    :raises ConfigurationError: if a key or value is invalid
+    :raises ConfigurationError: if a name, key or value is invalid
     """
     known = {each.key: each for each in options_of(ctx.command) if each.of_cluster}
     found: dict[str, dict[str, Any]] = {}
     for cluster in configuration.table("clusters"):
+        if not CLUSTER_NAME.fullmatch(cluster):
+            raise configuration.error("invalid name for a cluster", "clusters", cluster)
         found[cluster] = {}
         for key in configuration.table("clusters", cluster):
             if key not in known:

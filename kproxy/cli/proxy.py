@@ -18,7 +18,6 @@ from kproxy.cli.common import refuse_contradictions, reported_endings, usage_err
 from kproxy.cli.config import cluster_options, current
 from kproxy.cli.options import (
     BROKERS,
-    CLUSTER_NAME,
     FILTER,
     HOST_PORT,
     CommandConfigOption,
@@ -385,9 +384,6 @@ def _clusters(options: ProxyOptions) -> Iterator[tuple[str, ProxyOptions]]:
     if all(given):
         with usage_errors(ConfigurationError):
             tables = cluster_options(current(), click.get_current_context())
-    for name in tables:
-        if not CLUSTER_NAME.fullmatch(name):
-            raise click.UsageError(f"[clusters.{name}] of the configuration file: invalid name for a cluster")
     refuse_contradictions(
         {
             "several -b are several clusters, which need names: -b NAME=HOST:PORT; separate the brokers of one cluster "

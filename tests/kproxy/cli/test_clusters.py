@@ -113,10 +113,14 @@ def test_config_shows_and_checks_the_tables(started: list[Settings]) -> None:
     proxy(tables=TABLES)
     shown = CliRunner().invoke(main, ["config", "clusters"]).stdout
     assert "kproxy.toml, line 6: clusters.west.listen" in shown
-    Path("kproxy.toml").write_text("[clusters.east]\nlisten = 'x:y'\n")
-    checked = CliRunner().invoke(main, ["config"])
-    assert checked.exit_code == 1
-    assert "clusters.east.listen" in checked.stderr
+    for table, wrong in (
+        ("[clusters.east]\nlisten = 'x:y'\n", "clusters.east.listen"),
+        ("[clusters.'a b']\n", "clusters.a b: invalid name"),
+    ):
+        Path("kproxy.toml").write_text(table)
+        checked = CliRunner().invoke(main, ["config"])
+        assert checked.exit_code == 1
+        assert wrong in checked.stderr
 
 
 def test_the_example_of_a_file_names_no_cluster(started: list[Settings]) -> None:
