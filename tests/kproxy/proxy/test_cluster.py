@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from captures.interventions import UpstreamBroker, as_comment
 from kproxy.proxy.commands import commands
+from kproxy.proxy.recorder import RecordingOptions
 from kproxy.proxy.rules import Inspection
 from kproxy.proxy.settings import ClusterSettings
 from tests.kproxy.fake_broker import METADATA, FakeBroker
@@ -76,6 +78,27 @@ def test_brokers_rules_and_answers_are_those_of_the_cluster_that_the_client_chos
                 assert await topics_at(ports["east"].listens) == ["orders-east"]
 
     run(test)
+
+
+def test_the_recording_names_the_broker_of_a_connection_again(tmp_path: Path) -> None:
+    """So that it is known from a later file of a recording, too."""
+    path = tmp_path / "recorded.pcapng"
+
+    async def test() -> None:
+        recorded = RecordingOptions(path=str(path))
+        async with FakeBroker() as broker:
+            broker.advertised = [(NODE, "127.0.0.1", broker.port)]
+            at = "127.0.0.1", broker.port
+            async with running(tmp_path, at, name="east", recorded=recorded, sample=0.01) as proxy:
+                (listener,) = [each for each in proxy.plane.listeners if each.upstream is not None]
+                async with await Client.connect(("127.0.0.1", listener.port)) as client:
+                    await client.ask(METADATA, 12, ALL_TOPICS)
+                    (session,) = proxy.plane.sessions
+                    await until(lambda: proxy.plane.network(session)["broker"] is not None)
+
+    run(test)
+    comment = as_comment(UpstreamBroker(cluster="east", node_id=NODE)).encode()
+    assert path.read_bytes().count(comment) > 1
 
 
 @pytest.mark.parametrize(
