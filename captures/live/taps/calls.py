@@ -61,6 +61,7 @@ class _Connection(msgspec.Struct, eq=False):
     :ivar waiting: calls until then
     :ivar used: whether bytes went in each direction
     :ivar begun: whether packets were made
+    :ivar late: whether earlier calls were left out
     :ivar ends: the endpoint of the process, and the other one
     :ivar twin: whether the process at the other end is read, too, so that calls of this one are the same data
     """
@@ -70,6 +71,7 @@ class _Connection(msgspec.Struct, eq=False):
     waiting: list[_Call] = []
     used: set[str] = msgspec.field(default_factory=set)
     begun: bool = False
+    late: bool = False
     ends: tuple[str, str] = ("", "")
     twin: bool = False
 
@@ -134,7 +136,7 @@ class TlsCalls:
                 if time >= self.since:
                     yield from self._place(entry)
                 else:
-                    entry.connection.begun = True
+                    entry.connection.late = True
 
     def _count_lost(self, values: list[str]) -> None:
         self.lost += int(values[0])
@@ -227,7 +229,7 @@ class TlsCalls:
                 del connection.waiting[0]
                 self.unplaced += 1
             return
-        if connection.role and not connection.begun:
+        if connection.role and not (connection.begun or connection.late):
             # half a handshake: it identifies the client, and shows no round trip
             yield call.time, conversation.handshake()[1]
         connection.begun = True

@@ -67,7 +67,7 @@ class TlsTap(PcapOutput):
         if not libraries:
             raise DeviceError(
                 f"{settings.interface}: no TLS library whose functions have names (libssl.so, or a program with "
-                "OpenSSL's symbols) is loaded: docs/tls.md lists what works for which client"
+                "OpenSSL's symbols) is loaded"
             )
         self._calls = TlsCalls()
         self._lost = self._packets = 0

@@ -180,6 +180,7 @@ def test_calls_before_all_probes_were_set_are_left_out() -> None:
     """The functions get their probes one after the other: of these calls the others may be missing."""
     calls = TlsCalls()
     calls.since = 12
+    calls.feed([f"o 9 9 11 w b 1 0 2 2 1001 514 16777343 16777343{NO_V6}", "x 9 11 0 61 62", "f 9 13 b"])
     calls.feed([f"o 9 9 10 w a 1 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62"])
     calls.feed(
         [f"o 9 9 13 w a 1 2 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 13 0 63 64", "b 0 14", "b 0 15"]
