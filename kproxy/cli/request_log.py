@@ -75,7 +75,7 @@ def _run(options: RequestLogOptions) -> None:
     import asyncio
 
     from dissectors.units import SECOND
-    from kproxy.request_logging import OFF, ON, RequestLoggers
+    from kproxy.request_logging import OFF, RequestLoggers
 
     security, _ = security_of(options.command_config)
     loggers = RequestLoggers(security, options.timeout / SECOND)
@@ -93,20 +93,19 @@ def _run(options: RequestLogOptions) -> None:
     echo(_COST, err=True)
     if not options.yes:
         click.confirm(f"Switch it on at {', '.join(map(str, brokers))}?", abort=True, err=True)
-    _on_for_a_time(loggers, levels, ON, None if options.duration is None else options.duration / SECOND)
+    _on_for_a_time(loggers, levels, None if options.duration is None else options.duration / SECOND)
 
 
-def _on_for_a_time(
-    loggers: RequestLoggers, levels: dict[Node, str], level: str, seconds: float | None
-) -> None:
-    """Set the level until a time has passed or a signal ends the command, and put the levels back, also after an error.
+def _on_for_a_time(loggers: RequestLoggers, levels: dict[Node, str], seconds: float | None) -> None:
+    """Switch it on until a time has passed or a signal ends the command; put the levels back, also after an error.
 
     :raises OwnRequestError: if a broker cannot be reached, or refuses
     """
     import asyncio
-    from threading import Event
+    from threading import TIMEOUT_MAX, Event
 
     from kproxy.proxy.own_requests import OwnRequestError
+    from kproxy.request_logging import ON
     from kproxy.signals import ended_by_signals
 
     end, failed = Event(), list[str]()
@@ -115,17 +114,17 @@ def _on_for_a_time(
         try:
             for broker in levels:
                 changed.append(broker)
-                asyncio.run(loggers.set_level(broker, level))
-                echo(f"broker {broker}: {_state(level)}, was {levels[broker]}")
+                asyncio.run(loggers.set_level(broker, ON))
+                echo(f"broker {broker}: {_state(ON)}, was {levels[broker]}")
             echo("kproxy: Ctrl-C puts it back", err=True)
-            end.wait(seconds)
+            end.wait(None if seconds is None else min(seconds, TIMEOUT_MAX))
         finally:
             for broker in changed:
                 try:
                     asyncio.run(loggers.set_level(broker, levels[broker]))
                     echo(f"broker {broker}: {levels[broker]} again")
                 except OwnRequestError as error:
-                    failed.append(f"broker {broker} is left at {level}: {error}")
+                    failed.append(f"broker {broker} is left at {ON}: {error}")
     if failed:
         raise OwnRequestError("; ".join(failed))
 

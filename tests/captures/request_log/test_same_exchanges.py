@@ -459,11 +459,15 @@ def test_the_time_of_captured_exchanges_is_split_by_the_brokers_measurements() -
     assert found["BrokerHeartbeat"].network is None  # of a connection that only the log has
 
 
-def test_findings_of_slow_answers_name_the_part_of_the_broker() -> None:
+@pytest.mark.parametrize("sending", [0, 10**12])
+def test_findings_of_slow_answers_name_the_part_of_the_broker(sending: int) -> None:
+    """The latency ends where sending begins."""
     capture = _capture("kafka_4.3.0.log.gz")
     limits = {"slow_broker.latency": 10.0, "slow_broker.answers": 1.0}
     diagnosis = Diagnosis(capture, lambda _: None, limits=limits)
     for each in ExchangeReader(capture):
+        assert each.broker_log is not None
+        each.broker_log = replace(each.broker_log, send=sending)
         diagnosis.add(each)
     [found] = [each for each in diagnosis.findings() if each.subject.endswith(", BrokerRegistration")]
     assert "the largest part of it is remote (waiting for others), 201.1 ms on average" in found.sentence

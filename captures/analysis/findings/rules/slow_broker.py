@@ -54,8 +54,8 @@ _PARTS = {
     _NETWORK: (
         "outside the times that the broker measured",
         (
-            "Requests waited before the broker had read them, or in the network: check num.network.threads, the load of "
-            "the broker's host, and packet loss."
+            "Requests waited before the broker had read them, or in the network: check num.network.threads, the load "
+            "of the broker's host, and packet loss."
         ),
     ),
 }
