@@ -306,8 +306,10 @@ def _token_endpoint(url: str, properties: Mapping[str, str], options: Mapping[st
     They are client properties since 4.1 (KIP-1139), before that options of the login module (KIP-768), as are those of
     TLS to the server.
 
-    :raises ValueError: if there are none
+    :raises ValueError: if there are none, or the URL contains others
     """
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("sasl.oauthbearer.token.endpoint.url must not contain a user name or a password")
     before = "sasl.oauthbearer.client.credentials."
     client_id = properties.get(f"{before}client.id", options.get("clientId"))
     secret = properties.get(f"{before}client.secret", options.get("clientSecret"))

@@ -167,3 +167,15 @@ def test_client_properties(given: dict[str, str], tmp_path: Path) -> None:
     assert not config.warnings
     with pytest.raises(PropertiesError, match="needs clientId and clientSecret"):
         client_config(common | url)
+
+
+def test_a_password_in_the_url_is_refused_and_not_shown() -> None:
+    given = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://app:hunter2@issuer.test/token",
+        "sasl.jaas.config": f'{JAAS} clientId="app" clientSecret="s";',
+    }
+    with pytest.raises(PropertiesError, match="must not contain a user name or a password") as caught:
+        client_config(given)
+    assert "hunter2" not in str(caught.value)
