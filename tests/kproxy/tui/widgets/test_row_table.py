@@ -187,7 +187,7 @@ async def test_a_table_that_grows_after_the_user_came_back_shows_the_same_lines(
         table.styles.height = 10
         await pilot.pause()
         await pilot.press(*["down"] * 11, *["up"] * 3)
-        before, place = lines(pilot.app, 10), table.place
+        before, place = lines(pilot.app, 10), table.position
         table.styles.height = 4
         table.set_rows(rows[:1])
         await pilot.pause()
@@ -414,7 +414,7 @@ async def test_sentences_are_wrapped_and_the_cursor_goes_from_row_to_row() -> No
         await pilot.press("up")
         await pilot.click(table, offset=(12, 3))
         assert table.selected.key == 1
-        place = table.place
+        place = table.position
         assert place is not None
         await pilot.press("end")
         table.come_back(place)

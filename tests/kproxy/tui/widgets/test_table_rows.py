@@ -32,7 +32,7 @@ def test_every_row_is_on_one_line_with_its_children_below(
     assert len(lines) == len(rows) + sum(len(row.children) for row in rows if row.key in unfolded)
     parent: Row | None = None
     for place, line in enumerate(lines):
-        assert lines.place(line.row.key) == place
+        assert lines.index_of(line.row.key) == place
         if not line.depth:
             parent = line.row
         else:
@@ -68,9 +68,9 @@ def test_children_are_indented() -> None:
 
 
 def test_cells_of_numbers() -> None:
-    assert counted(12_345) == ("12,345", Role.PLAIN, 12_345)
-    assert counted(0, Role.ERROR) == ("", Role.ERROR, 0)
-    assert sized(2048) == ("2.0k", Role.PLAIN, 2048)
+    assert counted(12_345) == Cell("12,345", Role.PLAIN, 12_345)
+    assert counted(0, Role.ERROR) == Cell("", Role.ERROR, 0)
+    assert sized(2048) == Cell("2.0k", Role.PLAIN, 2048)
     assert sized(0).text == ""
 
 
