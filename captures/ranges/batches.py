@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from captures.ranges.checkpoint import Checkpoint, CheckpointStitcher
 from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Pair, unpack
-from captures.ranges.exchange_numbers import NumberedBucket, NumberedRanges, PriorCounts, bases, number
-from captures.ranges.jobs import EDGES, Input, RangeOutput, RangeSummary, marked_of, settled
+from captures.ranges.exchange_numbers import NumberedRanges, PriorCounts, bases
+from captures.ranges.jobs import EDGES, Input, RangeOutput, RangeSummary, marked_of, number_all, settled
 from captures.ranges.whole_connections import StitchedConnections
 from dissectors.session_context import SessionContext, SessionFacts
 
@@ -36,11 +36,6 @@ class BatchState:
     ids: dict[tuple[Pair, int], int] = field(default_factory=dict)
     facts: SessionFacts = field(default_factory=lambda: SessionContext().facts)
     latest: int = 0
-
-    @property
-    def earlier(self) -> PriorCounts:
-        """The counts so far."""
-        return PriorCounts(self.packets, self.exchanges, self.connections, self.ids)
 
 
 def stitch_batch(
@@ -102,37 +97,25 @@ def number_batch(
 
     :param made: by bucket, of buckets with work
     """
-    marks = [each.mark for each in marked]
-    together = [each for _, (each, _) in sorted(made.items())]
-    earlier = before.earlier
-    buckets = [NumberedBucket.of(each, bases(marks, before.packets)) for each in together]
-    numbered = number(
-        given.plan,
-        marks,
-        [each.summary for each in buckets],
-        [each.facts for each in marked],
-        earlier,
-        [earlier.known(each) for each in together],
-    )
-    numbered.add(together, buckets)
+    earlier = PriorCounts(before.packets, before.exchanges, before.connections, before.ids)
+    numbered = number_all(given, marked, [each for _, (each, _) in sorted(made.items())], earlier)
     facts = SessionContext()
     facts.add(before.facts)
     facts.add(numbered.facts)
     numbered.facts = facts.facts
     carried = before.carried | {bucket: each for bucket, (_, each) in made.items()}
-    known = {whole.key: connection for connection, whole in numbered.connections.items()}
-    known = before.ids | known
+    known = before.ids | {whole.key: connection for connection, whole in numbered.connections.items()}
     ids = {whole.key: known[whole.key] for each in carried.values() for whole in each.wholes.values()}
     new = sum(connection >= before.connections for connection in numbered.connections)
     after = BatchState(
         before.buckets,
         carried,
-        before.packets + sum(mark.statistics.packets for mark in marks),
+        before.packets + sum(each.mark.statistics.packets for each in marked),
         before.exchanges + numbered.exchanges,
         before.connections + new,
         ids,
         numbered.facts,
-        max([before.latest, *(mark.latest for mark in marks)]),
+        max([before.latest, *(each.mark.latest for each in marked)]),
     )
     return numbered, after
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -80,13 +80,6 @@ class Context:
         self.connections |= {int(ids[index]): whole for index, whole in piece.connections.items()}
 
     @property
-    def mechanisms(self) -> dict[Hashable, str]:
-        """SASL mechanisms by connection."""
-        found: dict[Hashable, str] = {each.connection: each.mechanism for each in self.locals}
-        found |= {connection: whole.mechanism for connection, whole in self.connections.items()}
-        return {connection: mechanism for connection, mechanism in found.items() if mechanism}
-
-    @property
     def files(self) -> set[int]:
         """Numbers of the files with bytes of these exchanges: an exchange of a range may end in another file."""
         pieces = (piece for each in self.stitched for side in each.pieces for piece in side)
@@ -97,6 +90,7 @@ class Context:
 class BucketSummary(NamedTuple):
     """What the numbering of the whole capture needs of a bucket of stitched connections.
 
+    :ivar known: ids of connections that continue from earlier batches, -1 for others
     :ivar first_numbers: number of the first packet of each connection
     :ivar counts: number of a range -> number of exchanges that start there
     :ivar first_exchange: the earliest time of an exchange that no range has read reliably, None if there is none
@@ -108,6 +102,7 @@ class BucketSummary(NamedTuple):
     :ivar foreign: number of connections that do not carry Kafka
     """
 
+    known: Int64s
     first_numbers: Int64s
     counts: Mapping[int, int]
     first_exchange: int | None
@@ -128,10 +123,16 @@ class NumberedBucket(NamedTuple):
     pieces: dict[int, RangePiece]
 
     @classmethod
-    def of(cls, made: StitchedConnections, before: Sequence[int]) -> NumberedBucket:
+    def of(
+        cls,
+        made: StitchedConnections,
+        before: Sequence[int],
+        ids: Mapping[tuple[Pair, int], int],
+    ) -> NumberedBucket:
         """Divide stitched connections.
 
         :param before: number of packets before each range
+        :param ids: as :attr:`PriorCounts.ids`
         """
         pieces: dict[int, RangePiece] = {}
         for index, whole in enumerate(made.connections):
@@ -151,6 +152,7 @@ class NumberedBucket(NamedTuple):
             piece.stitched.append(each)
         streams = (stream for whole in made.connections for stream in whole.streams)
         summary = BucketSummary(
+            np.array([ids.get(whole.key, -1) for whole in made.connections], np.int64),
             np.array([whole.first_number for whole in made.connections], np.int64),
             Counter(made.counts) + Counter(parts.tolist()),
             min((each.time for each in made.exchanges), default=None),
@@ -177,10 +179,6 @@ class PriorCounts:
     exchanges: int = 0
     connections: int = 0
     ids: Mapping[tuple[Pair, int], int] = field(default_factory=dict)
-
-    def known(self, made: StitchedConnections) -> Int64s:
-        """Return the ids of the connections that continue, -1 for new ones."""
-        return np.array([self.ids.get(whole.key, -1) for whole in made.connections], np.int64)
 
 
 NOTHING = PriorCounts()
@@ -242,14 +240,12 @@ def number(
     buckets: Sequence[BucketSummary],
     facts: Sequence[SessionFacts] = (),
     earlier: PriorCounts = NOTHING,
-    known: Sequence[Int64s] | None = None,
 ) -> NumberedRanges:
     """Number connections and exchanges over the whole capture.
 
     :param marks: of all ranges, in order
     :param facts: session facts of each range, if they were requested
     :param earlier: counts before the first range
-    :param known: for each bucket, ids of connections that continue from earlier batches, -1 for others
     """
     contexts = [
         Context(part, base, 0, sum(each.counts.get(part.number, 0) for each in buckets))
@@ -259,7 +255,7 @@ def number(
     for context in contexts:
         context.first_number = first
         first += context.count
-    ids = _ids([each.first_numbers for each in buckets], known, earlier.connections)
+    ids = _ids(buckets, earlier.connections)
     times = [*(mark.first_exchange for mark in marks), *(each.first_exchange for each in buckets)]
     session = SessionContext()
     for each in (*facts, *(bucket.facts for bucket in buckets)):
@@ -283,16 +279,15 @@ def number(
     )
 
 
-def _ids(first_numbers: Sequence[Int64s], known: Sequence[Int64s] | None, count: int) -> list[Int64s]:
+def _ids(buckets: Sequence[BucketSummary], count: int) -> list[Int64s]:
     """Return the ids of the connections of each bucket, new ones in the order of their first packets.
 
     :param count: number of ids in use
     """
-    if not first_numbers:
+    if not buckets:
         return []
-    every = np.concatenate(first_numbers)
-    ids = np.full(len(every), -1, np.int64) if known is None else np.concatenate(known)
-    order = np.argsort(every, kind="stable")
+    ids = np.concatenate([each.known for each in buckets])
+    order = np.argsort(np.concatenate([each.first_numbers for each in buckets]), kind="stable")
     new = order[ids[order] < 0]
     ids[new] = count + np.arange(len(new))
-    return np.split(ids, np.cumsum([len(each) for each in first_numbers])[:-1])
+    return np.split(ids, np.cumsum([len(each.known) for each in buckets])[:-1])

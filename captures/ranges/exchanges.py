@@ -65,12 +65,14 @@ class _Order:
 
     :ivar rows: rows of the table
     :ivar numbers: number of each row
-    :ivar connections: id in the capture, by id in the range
+    :ivar connections: id in the capture, by id in the range; one has two ids there if some exchanges were stitched
+    :ivar mechanisms: SASL mechanisms by id in the range
     """
 
     rows: Int64s
     numbers: Int64s
     connections: Int64s
+    mechanisms: dict[Hashable, str]
 
 
 class RangeExchanges:
@@ -153,13 +155,8 @@ class RangeExchanges:
 
     def reader(self, **options: Any) -> ExchangeReader:
         """Return a reader with the same indexes as :attr:`rows`."""
-        # a connection has two ids here if some of its exchanges were stitched
-        named = self._context.mechanisms
-        mechanisms: dict[Hashable, str] = {
-            local: named[each] for local, each in enumerate(self._order.connections.tolist()) if each in named
-        }
         known = SessionContext()
-        known.add(self._facts._replace(mechanisms=mechanisms, clusters={}))
+        known.add(self._facts._replace(mechanisms=self._order.mechanisms, clusters={}))
         reader = _Reader(self.capture, self._order.numbers, knowledge=known, **options)
         reader.extend(self._order.rows)
         return reader
@@ -186,6 +183,8 @@ def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _
     table.set(slice(0, finished), packet=table.column("packet") + context.first_packet)
     added = add_stitched(capture, context)
     connections = np.append(connections, np.array(added, np.int64))
+    mechanisms: dict[Hashable, str] = {each.local: each.mechanism for each in context.locals}
+    mechanisms |= {local: context.connections[each].mechanism for local, each in enumerate(added, count)}
     distance = np.append(distance, np.zeros((len(added), 2), np.int64), 0)
     position = table.column("request_position") + distance[table.column("connection"), 0]
     rows = np.lexsort((position, connections[table.column("connection")], table.column("packet")))
@@ -193,7 +192,7 @@ def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _
     assert len(rows) == context.count, (
         f"range {context.part.number}: {len(rows)} of {context.count} exchanges"
     )
-    return _Order(rows, numbers, connections)
+    return _Order(rows, numbers, connections, {local: name for local, name in mechanisms.items() if name})
 
 
 def add_stitched(capture: Capture, context: Context) -> list[int]:

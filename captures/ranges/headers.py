@@ -35,7 +35,7 @@ class HeaderCapture:
         return self._ends[connection]
 
     def upstream_of(self, connection: int) -> UpstreamBroker:
-        """Return that nothing is known of the broker of a connection."""
+        """Return :data:`NO_UPSTREAM`: filters, which need brokers, are decided with the range at hand."""
         return NO_UPSTREAM
 
 

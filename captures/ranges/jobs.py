@@ -18,7 +18,15 @@ from typing import NamedTuple
 from captures.packets.tls import KeyLog
 from captures.ranges.clocks import clocks_of
 from captures.ranges.edges import Edges, SyncPoint, pack, unpack
-from captures.ranges.exchange_numbers import Context, NumberedBucket, NumberedRanges, bases, number
+from captures.ranges.exchange_numbers import (
+    NOTHING,
+    Context,
+    NumberedBucket,
+    NumberedRanges,
+    PriorCounts,
+    bases,
+    number,
+)
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.plan import COMPRESSED, Plan, Range
 from captures.ranges.range_reader import in_buckets, read_range
@@ -190,12 +198,21 @@ class _LazyEdges:
 
 
 def number_all(
-    given: Input, marked: Sequence[RangeSummary], together: Sequence[StitchedConnections]
+    given: Input,
+    marked: Sequence[RangeSummary],
+    together: Sequence[StitchedConnections],
+    earlier: PriorCounts = NOTHING,
 ) -> NumberedRanges:
-    """Number connections and exchanges over the whole capture."""
+    """Number connections and exchanges over the whole capture, or over a batch of it.
+
+    :param together: by bucket
+    :param earlier: counts before the first range
+    """
     marks = [each.mark for each in marked]
-    buckets = [NumberedBucket.of(made, bases(marks)) for made in together]
-    numbered = number(given.plan, marks, [each.summary for each in buckets], [each.facts for each in marked])
+    before = bases(marks, earlier.packets)
+    buckets = [NumberedBucket.of(made, before, earlier.ids) for made in together]
+    summaries, facts = [each.summary for each in buckets], [each.facts for each in marked]
+    numbered = number(given.plan, marks, summaries, facts, earlier)
     numbered.add(together, buckets)
     return numbered
 

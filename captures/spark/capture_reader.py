@@ -120,7 +120,7 @@ class _BucketStitcher:
             if before is None:
                 of_ranges = [each.mark for each in marks]
                 made = stitch_bucket(self._given, of_ranges, packed)
-                summary, pieces = NumberedBucket.of(made, bases(of_ranges))
+                summary, pieces = NumberedBucket.of(made, bases(of_ranges), {})
                 table = ConnectionTable.of(made.connections)
                 results = ((_SUMMARY, summary), (_CONNECTIONS, table), *pieces.items())
             else:
@@ -176,12 +176,6 @@ def packed_rows(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
     return spark.createDataFrame(pa.table({"part": pa.array(range(count), pa.int32()), **arrays}))
 
 
-def by_range(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
-    """Return :func:`packed_rows`; each range is a partition."""
-    frame = packed_rows(spark, **columns)
-    return frame.repartitionById(len(next(iter(columns.values()))), "part")
-
-
 class SparkCaptureReader:
     """Reads a capture on Spark.
 
@@ -218,7 +212,8 @@ class SparkCaptureReader:
             self.contexts = self._joined(numbered, together, ids)
         else:
             numbered, self.after = number_batch(given, marked, before, made)
-            self.contexts = by_range(spark, context=list(map(pack, numbered.contexts)))
+            contexts = packed_rows(spark, context=list(map(pack, numbered.contexts)))
+            self.contexts = contexts.repartitionById(len(numbered.contexts), "part")
         self.read = MergeResult(given, marked, [], numbered)
 
     def close(self) -> None:
