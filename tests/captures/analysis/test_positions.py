@@ -164,7 +164,7 @@ def test_records_that_may_be_lost_yet_do_not() -> None:
 def test_an_exchange_says_of_which_partitions_it_tells() -> None:
     stats = Positions({}.get)
     stats.add(exchange(3, 12))
-    assert {update.place for update in stats.updates(fetch(10, 12))} == {("orders", 3)}
+    assert {update.tp for update in stats.updates(fetch(10, 12))} == {("orders", 3)}
     assert stats.result() == {}
     stats.add(fetch(10, 12))
     assert stats.result()["orders", 3].end == 12

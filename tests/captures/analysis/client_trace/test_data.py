@@ -35,7 +35,7 @@ def fetch(offset: int, records: bytes | None = None, **fields: Any) -> Exchange:
 
 def jumps(consumer: Consumer, each: Exchange) -> list[tuple[int, int]]:
     found: list[PositionJump] = list(consumer.jumps(each))
-    assert {jump.place for jump in found} <= {("orders", 3)}
+    assert {jump.tp for jump in found} <= {("orders", 3)}
     return [(jump.expected, jump.offset) for jump in found]
 
 

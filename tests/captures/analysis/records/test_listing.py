@@ -213,12 +213,12 @@ def test_selection_by_place_offset_timestamp_and_content() -> None:
         ),
     ):
         assert listed(TRANSACTIONS, selection)[0] == wanted, selection
-    assert RecordSelection().place(place)
-    assert RecordSelection(("tw1",)).place(TopicPartition("tw1", 0))
+    assert RecordSelection().has_partition(place)
+    assert RecordSelection(("tw1",)).has_partition(TopicPartition("tw1", 0))
 
 
 def test_a_topic_with_brackets_is_found_by_its_name() -> None:
-    assert RecordSelection(("orders-[1]",)).place(TopicPartition("orders-[1]", 0))
+    assert RecordSelection(("orders-[1]",)).has_partition(TopicPartition("orders-[1]", 0))
 
 
 # ------------------------------------------------------------ limits

@@ -150,7 +150,7 @@ async def test_a_schema_is_asked_for_until_it_can_be_used(tmp_path: Path) -> Non
     fields = [{"name": name, "type": "int"} for name in "ab"]
     (tmp_path / "r.avsc").write_text(json.dumps({"type": "record", "name": "R", "fields": fields}))
     async with opened(TRANSACTIONS) as pilot:
-        main_of(pilot).perform(BY_LINE["schema"])
+        main_of(pilot).typing.perform(BY_LINE["schema"])
         await settled(pilot)
         prompt = pilot.app.screen
         assert isinstance(prompt, Prompt)
