@@ -14,6 +14,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Capture
+from captures.exchanges.broker_logs import Lack
 from captures.exchanges.exchange import FrameNumbers
 from captures.exchanges.notes import Note, parse_comment
 from captures.export.passes import UNKNOWN, CaptureReread, FramedBlock, FrameReader, PlacedPackets, is_control
@@ -138,7 +139,8 @@ class PacketFinder:
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         blocks: list[FramedBlock] = []
-        if not isinstance(capture.source, JoinedSource):  # Wireshark numbers the packets of each file
+        # Wireshark numbers the packets of each file, and a request log has none
+        if not (isinstance(capture.source, JoinedSource) or Lack.PACKETS in capture.notes.broker_logs.lacks):
             blocks = [
                 block
                 for block in read_packets(capture.source, kind=FrameReader)
@@ -153,7 +155,7 @@ class PacketFinder:
         """Return the numbers of the packets of an exchange.
 
         They are unknown if its bytes were decrypted, reassembled from IP fragments or dropped, or if the capture
-        has several files.
+        has several files or is a request log.
 
         :param row: row of the exchange table
         """

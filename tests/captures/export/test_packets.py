@@ -42,6 +42,11 @@ def test_decrypted_bytes_are_in_no_packet_as_they_are() -> None:
     assert PacketFinder(capture).of(0) == FrameNumbers(None, None)
 
 
+def test_a_request_log_has_no_packets() -> None:
+    capture = opened(DATA.parent / "request_log" / "kafka_2.7.2.log.gz")
+    assert PacketFinder(capture).of(0) == FrameNumbers(None, None)
+
+
 def test_packets_far_apart_are_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packets, "_NEAR", 100)
     assert frame_numbers(opened(SAMPLE), 0) is None
