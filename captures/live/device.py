@@ -73,9 +73,11 @@ class Device(Protocol):
     """An open interface. Packets are written as records of a nanosecond pcap file.
 
     :ivar warning: a sentence for the user if the device works with restrictions, else empty
+    :ivar delay: seconds until a packet is waiting, at most
     """
 
     warning: str
+    delay: float
 
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when packets are waiting."""

@@ -131,6 +131,7 @@ class PcapDevice:
         self._counts = Counts()
         self._last = _Stat()
         self.warning = ""
+        self.delay = 0.0
         error = ctypes.create_string_buffer(_ERROR_SIZE)
         self._handle: int | None = library.pcap_create(settings.interface.encode(), error)
         if not self._handle:

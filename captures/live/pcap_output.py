@@ -19,6 +19,8 @@ class PcapOutput:
     :param snapshot_length: bytes kept of each packet
     """
 
+    delay = 0.0
+
     def __init__(self, link_type: int, snapshot_length: int) -> None:
         self._link_type = link_type
         self._snapshot_length = snapshot_length

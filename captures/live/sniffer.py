@@ -126,7 +126,8 @@ class Sniffer:
             if now - counted_at > WAIT_MS / 1000:
                 counted_at = now
                 self._count()
-        end = time.monotonic() + 2 * WAIT_MS / 1000  # by then the kernel has delivered all waiting packets
+        # by then the kernel has delivered all waiting packets
+        end = time.monotonic() + 2 * WAIT_MS / 1000 + self._device.delay
         while self._captured != self._most and time.monotonic() < end:
             waiting.poll(WAIT_MS)
             self._write_waiting()

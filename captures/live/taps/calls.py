@@ -16,8 +16,8 @@ from captures.live.taps.script import CHUNK, LARGEST
 
 _PATIENCE = 2_000_000_000
 """Nanoseconds that a call waits for bytes that were printed after later calls, or are lost."""
-_OFFLINE = 10_000_000_000
-"""Nanoseconds without a heartbeat after which a CPU is no longer waited for."""
+_IDLE = 500_000_000
+"""Nanoseconds without a heartbeat after which a CPU is not waited for: it is idle, and has no timer, or offline."""
 _WAITING = 4 << 20
 """Bytes of calls of one connection that wait for its addresses."""
 _NUMBERS = struct.Struct(f"={CHUNK // 8}Q")
@@ -56,6 +56,7 @@ class _Call(msgspec.Struct, eq=False):
 class _Connection(msgspec.Struct, eq=False):
     """A connection of a process.
 
+    :ivar key: process ID and address of the object
     :ivar role: of the process; 0 if the handshake was not seen
     :ivar conversation: None until its addresses are known
     :ivar waiting: calls until then
@@ -64,8 +65,10 @@ class _Connection(msgspec.Struct, eq=False):
     :ivar late: whether earlier calls were left out
     :ivar ends: the endpoint of the process, and the other one
     :ivar twin: whether the process at the other end is read, too, so that calls of this one are the same data
+    :ivar freed: whether its end was printed; earlier calls on other CPUs may be printed after it
     """
 
+    key: tuple[str, str]
     role: int
     conversation: Conversation | None = None
     waiting: list[_Call] = []
@@ -74,13 +77,14 @@ class _Connection(msgspec.Struct, eq=False):
     late: bool = False
     ends: tuple[str, str] = ("", "")
     twin: bool = False
+    freed: bool = False
 
 
 class TlsCalls:
     """Turns lines into packets, in the order of time.
 
-    Each CPU prints in order, and bpftrace reads one after the other. So a call is passed on when every CPU has printed
-    a later heartbeat.
+    Each CPU prints in order, and bpftrace reads one after the other. So a call is passed on when every CPU that is not
+    idle has printed a later heartbeat.
 
     :ivar unplaced: calls whose connection remained unknown
     :ivar lost: lines that bpftrace could not print in time; 0.17 says so among the others
@@ -119,16 +123,16 @@ class TlsCalls:
     def packets(self) -> Iterator[tuple[int, bytes]]:
         """Yield packets that no later line can precede, with their times in ns since the start of the machine."""
         newest = max((last for _, last in self._beats.values()), default=0)
-        # a CPU that is taken offline has no more heartbeats
-        horizon = min(
-            (before for before, last in self._beats.values() if newest - last < _OFFLINE), default=0
-        )
+        horizon = min((before for before, last in self._beats.values() if newest - last < _IDLE), default=0)
         while self._heap and self._heap[0][0] <= horizon:
             time, _, entry = self._heap[0]
             if isinstance(entry, _Call) and entry.more and horizon - time < _PATIENCE:
                 return
             heapq.heappop(self._heap)
             if isinstance(entry, _Connection):
+                if self._connections.get(entry.key) is entry:
+                    del self._connections[entry.key]
+                    self._ends.discard(entry.ends)
                 for frame in self._end(entry):
                     yield time, frame
             else:
@@ -153,7 +157,7 @@ class TlsCalls:
         if connection is None or (at == "0" and direction in connection.used):
             if connection is not None:
                 self._ends.discard(connection.ends)
-            connection = self._connections[key] = _Connection(int(role))
+            connection = self._connections[key] = _Connection(key, int(role))
         connection.used.add(direction)
         side = int((direction == "r") != (connection.role == _SERVER))
         limit = -(-LARGEST["SSL_write" if direction == "w" else "SSL_read"] // CHUNK) * CHUNK
@@ -204,9 +208,9 @@ class TlsCalls:
 
     def _free(self, values: list[str]) -> None:
         pid, time, ssl = values
-        connection = self._connections.pop((pid, ssl), None)
-        if connection is not None:
-            self._ends.discard(connection.ends)
+        connection = self._connections.get((pid, ssl))
+        if connection is not None and not connection.freed:
+            connection.freed = True
             self._push(int(time), connection)
 
     def _exit(self, values: list[str]) -> None:

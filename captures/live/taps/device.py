@@ -45,6 +45,8 @@ class TlsTap(PcapOutput):
     :raises DeviceError: if the kernel, bpftrace or the processes do not allow it
     """
 
+    delay = 1.0  # calls wait for the heartbeats of CPUs that have become idle
+
     def __init__(self, settings: Settings, pids: Collection[int]) -> None:
         super().__init__(_ETHERNET, settings.snapshot_length)
         self.warning = ""

@@ -27,6 +27,7 @@ class MadeUpDevice:
     """
 
     warning = ""
+    delay = 0.0
 
     def __init__(self, packets: int, room: int = 1 << 30) -> None:
         self.packets = packets

@@ -238,6 +238,7 @@ class Playback:
     """
 
     warning = ""
+    delay = 0.0
 
     def __init__(self, path: Path, kernel: Counts) -> None:
         self._rest = path.read_bytes()

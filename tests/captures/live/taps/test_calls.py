@@ -16,13 +16,12 @@ from captures.live.taps.calls import TlsCalls
 from captures.packets.tls import KeyLog
 from tests.lanes.taps import DATA, difference, exchanges
 
-KCAT = DATA / "taps_kcat_13.txt.gz"
 FAR = 1 << 62
 NO_V6 = " 0" * 8
 
 
-def printed() -> list[str]:
-    return gzip.decompress(KCAT.read_bytes()).decode().splitlines()
+def printed(name: str = "kcat") -> list[str]:
+    return gzip.decompress((DATA / f"taps_{name}_13.txt.gz").read_bytes()).decode().splitlines()
 
 
 def captured(lines: Iterable[str], path: Path) -> TlsCalls:
@@ -54,10 +53,11 @@ def frames(path: Path) -> list[bytes]:
     ]
 
 
-def test_calls_have_the_exchanges_that_packets_have(tmp_path: Path) -> None:
-    captured(printed(), tmp_path / "calls.pcapng")
-    keys = KeyLog(DATA / "taps_kcat_13.keys")
-    there = exchanges(DATA / "taps_kcat_13.pcap", keys)
+@pytest.mark.parametrize("name", ["kcat", "aiokafka", "kafkajs"])
+def test_calls_have_the_exchanges_that_packets_have(name: str, tmp_path: Path) -> None:
+    captured(printed(name), tmp_path / "calls.pcapng")
+    keys = KeyLog(DATA / f"taps_{name}_13.keys")
+    there = exchanges(DATA / f"taps_{name}_13.pcap", keys)
     assert len(there) > 10
     assert difference(there, exchanges(tmp_path / "calls.pcapng", None)) == ""
 
@@ -196,14 +196,14 @@ def test_a_process_that_ends_ends_its_connections() -> None:
     assert flags == [SYN | ACK, PSH | ACK, FIN | ACK, ACK]
 
 
-def test_a_cpu_that_is_taken_offline_is_not_waited_for() -> None:
+def test_a_cpu_that_is_idle_or_offline_is_not_waited_for() -> None:
     calls = TlsCalls()
     calls.feed(
         ["b 0 1", "b 0 2", f"o 9 9 10 w a 0 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62"]
     )
     calls.feed(["b 1 11", "b 1 12"])
     assert list(calls.packets()) == []
-    calls.feed(["b 1 20000000000", "b 1 20000000001"])
+    calls.feed(["b 1 600000000", "b 1 600000001"])
     assert len(list(calls.packets())) == 1
 
 
@@ -229,3 +229,14 @@ def test_of_a_connection_whose_both_ends_are_read_one_is_taken() -> None:
     syn, data = [frame for _, frame in calls.packets()]
     assert (syn[47], data[54:]) == (SYN | ACK, b"ef")
     assert calls.unplaced == 0
+
+
+def test_a_call_may_be_printed_after_the_end_of_its_connection() -> None:
+    calls = TlsCalls()
+    calls.feed(
+        [f"o 9 9 10 w a 0 0 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 10 0 61 62", "f 9 30 a", "e 9 31"]
+    )
+    calls.feed([f"o 9 9 20 w a 0 2 2 2 1000 514 16777343 16777343{NO_V6}", "x 9 20 0 63 64"])
+    calls.feed(["b 0 0", f"b 0 {FAR}", f"b 0 {FAR}"])
+    times = [time for time, _ in calls.packets()]
+    assert times == [10, 20, 30, 30]
