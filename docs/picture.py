@@ -148,7 +148,7 @@ async def drawn_screen(screen: Screen) -> str:
                 app.theme = DARK.name
                 await _settled(pilot, session)
                 if screen.number is not None:
-                    app.main.perform(BY_NAME["goto.number"], str(screen.number))
+                    app.main.typing.perform(BY_NAME["goto.number"], str(screen.number))
                     await _settled(pilot, session)
                 for key in screen.keys:
                     await pilot.press(key)

@@ -69,7 +69,10 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     ],
     ids=["default", "quick", "slow", "word", "folder", "test"],
 )
-def test_what_runs(project: pytest.Pytester, arguments: tuple[str, ...], passed: int) -> None:
+def test_what_runs(
+    project: pytest.Pytester, arguments: tuple[str, ...], passed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TURN, raising=False)  # the gate's own
     done = project.runpytest_inprocess(*_ALONE, *arguments)
     assert done.parseoutcomes()["passed"] == passed
     assert done.ret == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
 
 from dissectors.units import SECOND
 from kproxy.addresses import MOST_PORT, Address
@@ -50,7 +49,8 @@ Examples:
                                                        clients without SASL and TLS
   kproxy proxy -b kafka1:9092 --fault 'api == Produce => delay 200ms, p=0.1'
                                                        faults (docs/faults.md)
-  kproxy proxy -b east=kafka1:9092 -b west=kafka2:9092 two clusters (docs/proxy.md)
+  kproxy proxy -b east=kafka1:9092 -b west=kafka2:9092
+                                                       two clusters (docs/proxy.md)
   kproxy proxy --mode transparent --listen :9292       redirected connections
   kproxy ctl status                                    from another terminal (docs/ctl.md)
 """
@@ -325,6 +325,8 @@ def settings_of(options: ProxyOptions) -> Settings:
     :raises click.UsageError: if the options ask for something impossible
     """
     _refuse_contradictions(options)
+    from msgspec import structs
+
     from kproxy.proxy.recorder import RecordingOptions
     from kproxy.proxy.settings import Settings
 
