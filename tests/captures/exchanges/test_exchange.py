@@ -52,7 +52,14 @@ def test_keys_and_flags_are_those_of_the_document() -> None:
     # no client here is newer than this project, none sends other bytes a second time, and nothing was lost in front;
     # nor an answer, nor was a proxy in between, nor is there a request log
     logged = {"request_logged", "response_logged"}
-    assert known - met == {"request_guessed", "conflicting", "resynchronised", "not_recorded", *FLAGS, *logged}
+    assert known - met == {
+        "request_guessed",
+        "conflicting",
+        "resynchronised",
+        "not_recorded",
+        *FLAGS,
+        *logged,
+    }
 
 
 SHOWN = (
