@@ -42,8 +42,8 @@ def test_a_file_grows_with_its_scale(tmp_path: Path) -> None:
 def test_every_command_that_reads_captures_is_run() -> None:
     """``open`` needs a terminal, ``replay`` and ``request-log`` a broker.
 
-    ``sniff``, ``proxy``, ``attach`` and ``ctl`` need what is live. ``config`` reads none, ``serve`` and ``mcp`` have other
-    commands read.
+    ``sniff``, ``proxy``, ``attach`` and ``ctl`` need what is live. ``config`` reads none, ``serve`` and ``mcp`` have
+    other commands read.
     """
     from kproxy import cli
 
