@@ -82,12 +82,12 @@ COLUMNS = (
 PLAIN = tuple(column.name for column in COLUMNS if column.kind != "json" and column.name != "masked")
 
 
-class _Named(Protocol):
+class _Column(Protocol):
     @property
     def name(self) -> str: ...
 
 
-C = TypeVar("C", bound=_Named)
+C = TypeVar("C", bound=_Column)
 
 
 def choose(names: Iterable[str], columns: Sequence[C], table: str = "exchanges") -> tuple[C, ...]:

@@ -15,8 +15,9 @@ from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request, build_opener
 
+from captures.http import NoRedirects
 from captures.payloads.avro import AvroDecoder
 from captures.payloads.payload import Payload, PayloadError, SchemaError
 from captures.payloads.protobuf import ProtobufDecoder, compiled
@@ -42,13 +43,6 @@ def schema_id(data: bytes | None) -> int | None:
 def unframed(data: bytes) -> bytes:
     """Return a payload without magic byte and schema ID."""
     return data[_HEAD.size :]
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """A handler that follows no redirects: they could lead anywhere, with the password."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 class _Schema:
@@ -94,7 +88,7 @@ class SchemaRegistry:
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-        self._opener = build_opener(_NoRedirects)
+        self._opener = build_opener(NoRedirects)
         self._known: dict[int, _Schema | None] = {}
         self._lost = False
         self.failures: list[str] = []

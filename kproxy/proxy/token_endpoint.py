@@ -19,6 +19,7 @@ from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
+from captures.http import NoRedirects
 from kproxy.proxy.sasl import SaslError
 from kproxy.proxy.tls.security import TokenEndpoint
 
@@ -67,7 +68,7 @@ def requested(endpoint: TokenEndpoint) -> tuple[str, float]:
     :raises SaslError: if the server cannot be reached, refuses, or answers something else
     """
     try:
-        opener = urllib.request.build_opener(_NoRedirects, *_https(endpoint))
+        opener = urllib.request.build_opener(NoRedirects, *_https(endpoint))
         with opener.open(_request(endpoint), timeout=_TIMEOUT) as answer:
             body = answer.read(_MOST_RESPONSE)
     except urllib.error.HTTPError as error:
@@ -93,13 +94,6 @@ def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
         "Content-Type": "application/x-www-form-urlencoded",
     }
     return urllib.request.Request(endpoint.url, urlencode(form).encode(), headers)  # noqa: S310  # http and https only
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection, which would send the credentials elsewhere."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 def _https(endpoint: TokenEndpoint) -> list[urllib.request.HTTPSHandler]:

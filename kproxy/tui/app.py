@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
@@ -247,12 +246,8 @@ class KproxyApp(App[Leaving]):
             self._driver.write(IMPLICIT_DIRECTION)
 
     def end_soon(self) -> None:
-        """Quit without asking; for a signal handler."""
-        # SIGCONT follows the SIGHUP of a terminal that is closed; Textual would take over the terminal again
-        signal.signal(signal.SIGCONT, lambda *_: None)
+        """Quit without asking; may be called by a signal handler."""
         self.call_later(self.exit, "end")
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(bool)  # a signal does not wake a loop that waits for events
 
     async def action_quit(self) -> None:
         """Quit, after asking if that ends something; Textual's own key has this action too."""

@@ -142,7 +142,9 @@ def test_a_page_ends_with_its_server() -> None:
     assert page.stdout is not None
     shown = b""
     while b"402 exchanges" not in shown:
-        shown += os.read(page.stdout.fileno(), 65_536)
+        data = os.read(page.stdout.fileno(), 65_536)
+        assert data, shown
+        shown += data
     page.stdin.close()
     page.stdout.read()
     page.stdout.close()
