@@ -1,1 +1,1 @@
-"""Measurements, each run with ``python -m benchmarks.<name>``: a table for people, ``--json`` for programs."""
+"""Benchmarks. ``python -m benchmarks.<name>`` runs one and prints a table, or JSON with ``--json``."""

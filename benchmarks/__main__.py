@@ -1,9 +1,9 @@
 """The performance book in one command: ``python -m benchmarks [--write] [PART...]``.
 
-The benchmarks of the book run one after the other, in less than twenty minutes on two cores that have nothing else to
-do. What is going on is said on standard error, at the end the page is printed. With --write the figures are kept in
-docs/performance.json, and the page that is made of them in docs/performance.md; of single parts, only theirs are
-replaced. The exit code is 1 if a part could not be measured.
+Runs the benchmarks of the book one after the other, in less than twenty minutes on two idle cores. Progress goes to
+standard error; at the end the page is printed. --write stores the figures in docs/performance.json and the page made
+from them in docs/performance.md; if only some parts run, only their figures are replaced. The exit code is 1 if a part
+could not be measured.
 
 Each part is a benchmark with options of its own: python -m benchmarks.PART --help.
 """
@@ -25,7 +25,7 @@ def _say(line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print or keep what was found; return the exit code."""
+    """Run the benchmarks, print or store their figures, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: Book = {}
     for name, entry in measure(dict.fromkeys(options.parts) or PARTS, quick=options.quick, say=_say):
         found[name] = entry
-        if options.write:  # at once: what comes may be interrupted
+        if options.write:  # after each part, because the next may be interrupted
             write({name: entry})
     if options.json:
         print(json.dumps(found, indent=1, ensure_ascii=False))

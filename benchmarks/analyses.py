@@ -1,13 +1,12 @@
-"""How long commands take beside tshark's dump of three fields: ``python -m benchmarks.analyses [PART...]``.
+"""Times the commands that read a whole capture, beside tshark printing three fields: ``python -m benchmarks.analyses
+[PART...]``.
 
-Parts are the commands that read a whole capture, as users type them, with their output thrown away: ``stats``,
-``groups``, ``clients``, ``lag``, ``diagnose``, ``incidents``, ``api-versions``, ``read``, ``export``. Captures are
-made: steady produce and fetch traffic, whole and without handshakes and every hundredth packet, very small messages,
-and records on their way through groups that commit; a recorded cluster is repeated, each time with new connections.
-Each command runs in a process of its own, in turns with tshark on the same file; figures are medians, ratios are taken
-within a round.
-``story`` is how long it takes to tell the timelines of a group that has been at peace for a million heartbeats, once
-these were added.
+Parts are commands as users type them, with their output discarded: ``stats``, ``groups``, ``clients``, ``lag``,
+``diagnose``, ``incidents``, ``api-versions``, ``read``, ``export``. The captures are generated: steady produce and
+fetch traffic, the same without handshakes and without every hundredth packet, very small messages, and records that
+groups consume and commit. A recorded cluster is repeated with new connections each time. Each command runs in its own
+process, alternating with tshark on the same file. Figures are medians; ratios are computed within a round. The part
+``story`` times the timelines of a stable group after a million heartbeats.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ TARGETS = {"diagnose": 2.0, "incidents": 2.0, "read": 2.0, "export": 3.0}
 """Times as fast as tshark by processor time; of the other commands :data:`TARGET`."""
 TARGET = 4.0
 _CLUSTER = Path(__file__).parent.parent / "tests/data/clean/26_k430_steady_clients.pcap.zst"
-_LOSE = 100  # packets, of which one is left out
+_LOSE = 100  # one packet in so many is left out
 HEARTBEATS = 1_000_000
 _MEMBERS = 20
 _EVERY = 3_000_000_000  # ns between two heartbeats of a member
@@ -52,7 +51,7 @@ _HEARTBEAT = 12
 
 
 def captures(options: argparse.Namespace) -> dict[str, Path]:
-    """Return the captures by what is in them."""
+    """Return the captures by name."""
     steady = made("steady", int(options.mb * MB), traffic.GENERATED["steady"])
     return {
         "steady traffic": steady,
@@ -64,17 +63,17 @@ def captures(options: argparse.Namespace) -> dict[str, Path]:
 
 
 def commands_of(file: Path, parts: Sequence[str], *, beside_tshark: bool) -> dict[str, list[str]]:
-    """Return the commands that are measured, by what they are called."""
+    """Return the measured commands by name."""
     theirs = {"tshark": tshark_fields(file)} if beside_tshark else {}
     return theirs | {part: [sys.executable, "-m", "kproxy", *COMMANDS[part], str(file)] for part in parts}
 
 
 def measure(file: Path, commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, dict[str, float]]:
-    """Return seconds by the clock and of the processor, and memory, by command, and how they are beside others.
+    """Return wall-clock seconds, processor seconds and memory of each command, and their ratios.
 
-    They take turns with the table; how many times as long as that alone is ``times_table``. Where tshark is among
-    them, ``times_wall``, ``times_cpu`` and ``memory`` say how many times as fast, and of how much of its memory, the
-    others are.
+    Commands alternate with building the exchange table alone; ``times_table`` is the ratio to that. If tshark is
+    measured too, ``times_wall`` and ``times_cpu`` say how many times as fast as tshark a command is, and ``memory``
+    is its share of tshark's memory.
     """
     every: dict[str, Sequence[str]] = {"table": [sys.executable, "-c", TABLE, str(file)], **commands}
     runs: dict[str, list[Run]] = {name: [] for name in every}
@@ -106,7 +105,7 @@ def _beside(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, float]:
 
 
 def aims(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Aim]:
-    """Compare with what is aimed at, as far as it was measured."""
+    """Return the aims whose figures were measured."""
     for name, capture in found.items():
         for command, row in capture["commands"].items():
             if command in COMMANDS and "times_cpu" in row:
@@ -115,7 +114,7 @@ def aims(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Aim]:
 
 
 def heartbeat(number: int) -> Exchange:
-    """Return one heartbeat of a group at peace, by its number."""
+    """Return heartbeat `number` of a stable group."""
     member = number % _MEMBERS
     request = {
         "group_id": "orders",
@@ -144,7 +143,7 @@ def heartbeat(number: int) -> Exchange:
 
 
 def story(count: int = HEARTBEATS) -> dict[str, float]:
-    """Return microseconds to add a heartbeat, and seconds to tell the timelines after so many."""
+    """Return the microseconds to add one heartbeat, and the seconds to make the timelines after all of them."""
     histories = GroupHistories(lambda _: None)
     exchanges = [heartbeat(number) for number in range(count)]
     began = perf_counter()
@@ -157,7 +156,7 @@ def story(count: int = HEARTBEATS) -> dict[str, float]:
 
 
 def print_table(name: str, capture: Mapping[str, Any]) -> None:
-    """Print what was measured of a capture."""
+    """Print the figures of a capture."""
     size = capture["bytes"]
     print(f"{name}: {size / MB:,.0f} MB")
     print(f"  {'':14}{'wall s':>9}{'CPU s':>9}{'RSS MiB':>9}{'times tshark, CPU':>19}")

@@ -1,9 +1,9 @@
-"""The performance book: chosen benchmarks one after the other, kept with their date and machine.
+"""The performance book: selected benchmarks, stored with date and machine.
 
-Each part is a benchmark that runs in a process of its own through ``--json``. What a part has found is an entry: its
-figures as the benchmark gives them, or the reason why there are none; when, where, of which commit, beside which
-versions. Entries stand in ``docs/performance.json``, from which :mod:`docs.tools.performance` makes the page. A part
-that is measured again replaces its own entry and no other.
+Each part is a benchmark that runs in its own process with ``--json``. Its entry holds the figures, or the reason why
+there are none, and when, where, on which commit and with which versions of other programs it ran. Entries are stored in
+``docs/performance.json``, from which :mod:`docs.tools.performance` makes the page. Measuring a part again replaces only
+its own entry.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from docs.tools import performance
 from docs.tools.performance import Book, Entry
 from tests.lanes.tools import CannotRun
 
-_DIGITS = 5  # of a figure: no benchmark has more that mean something
+_DIGITS = 5  # no benchmark has more significant digits
 
 
 @dataclass(frozen=True)
 class Part:
     """A benchmark in the book.
 
-    :ivar whole: its arguments; the sizes are chosen so that the whole book takes less than twenty minutes on two cores
-    :ivar quick: arguments to try it out with
-    :ivar peers: what it compares with, or takes to run
+    :ivar whole: its arguments, with sizes chosen so that the whole book takes less than twenty minutes on two cores
+    :ivar quick: arguments for a short trial run
+    :ivar peers: programs that it compares with or needs
     """
 
     whole: tuple[str, ...]
@@ -84,7 +84,7 @@ PARTS = {
 def measure(names: Iterable[str], *, quick: bool, say: Callable[[str], None]) -> Iterator[tuple[str, Entry]]:
     """Measure parts one after the other.
 
-    :param say: is told what goes on, line by line
+    :param say: receives lines about the progress
     """
     wanted = list(names)
     for number, name in enumerate(wanted, 1):
@@ -145,14 +145,14 @@ def _run(command: list[str], say: Callable[[str], None]) -> tuple[str, str, int]
                     last.append(line.strip())
             code = process.wait()
         finally:
-            if process.poll() is None:  # it cleans up behind itself, brokers and proxies included
+            if process.poll() is None:  # it stops its own brokers and proxies
                 process.send_signal(signal.SIGINT)
         out.seek(0)
         return out.read(), "".join(last), code
 
 
 def told(printed: str) -> dict[str, Any]:
-    """Return what a benchmark has told; nothing if it broke off before it could."""
+    """Return the results that a benchmark printed; empty if it failed before that."""
     try:
         found = json.loads(printed)
     except ValueError:
@@ -161,14 +161,14 @@ def told(printed: str) -> dict[str, Any]:
 
 
 def without_places(why: str) -> str:
-    """Return the first line of a reason, without paths and addresses, which belong to one machine."""
+    """Return the first line of a reason without paths and addresses, which differ between machines."""
     first = next(iter(why.strip().splitlines()), "")
     first = re.sub(r"\w+://\S+", "...", first)
     return re.sub(r"(?<![\w.])(?:/[\w.+-]+)+/([\w.+-]+)", r"\1", first)
 
 
 def rounded(value: Any) -> Any:
-    """Return figures with as many digits as mean something."""
+    """Return figures rounded to significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
@@ -178,9 +178,9 @@ def rounded(value: Any) -> Any:
 
 # ---------------------------------------------------------------- keeping
 def merged(kept: Book, found: Book) -> Book:
-    """Return a book with the parts that were measured in the place of the same ones before, in the page's order.
+    """Return the book with the measured parts replaced, in the order of the page.
 
-    A part that could not be measured leaves the figures that there were.
+    A part that could not be measured keeps its previous figures.
     """
     new = {
         name: entry
@@ -192,7 +192,7 @@ def merged(kept: Book, found: Book) -> Book:
 
 
 def write(found: Book) -> None:
-    """Put parts into the files of the documentation."""
+    """Write parts to the documentation's files."""
     book = merged(performance.load(), found)
     performance.RESULTS.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n")
     performance.PAGE.write_text(performance.page(book))

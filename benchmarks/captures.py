@@ -1,11 +1,11 @@
-"""How fast captures are read, beside tshark, on the same file: ``python -m benchmarks.captures``.
+"""Speed of reading captures beside tshark on the same file: ``python -m benchmarks.captures``.
 
-Measured are the way from file to exchange table (``tshark -T fields`` with key, version and correlation ID), of steady
-traffic and of very small messages, and every message as JSON (``tshark -T json``). The readers take turns, each in a
-process of its own; figures are medians over the rounds, ratios are taken within a round.
+Measures building the exchange table (beside ``tshark -T fields`` with key, version and correlation ID), of steady
+traffic and of very small messages, and every message as JSON (beside ``tshark -T json``). The readers alternate, each
+in its own process. Figures are medians over the rounds; ratios are computed within a round.
 
-Files are made once and kept in a temporary directory. ``--capture FILE`` repeats a recorded pcap file instead of the
-made steady traffic.
+Files are generated once and kept in a temporary directory. ``--capture FILE`` repeats a recorded pcap file instead of
+generated steady traffic.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS = ("kafka.api_key", "kafka.api_version", "kafka.correlation_id")
 
 
 class Targets(NamedTuple):
-    """What is aimed at; 0 where nothing is.
+    """The aims; 0 where there is none.
 
     :ivar times: how many times as fast as tshark
     :ivar rate: MB of the file per second of processor time
@@ -55,7 +55,7 @@ class Targets(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one process took: seconds by the clock and of the processor, and its largest resident memory in bytes."""
+    """The costs of one process: wall-clock seconds, processor seconds, and peak resident memory in bytes."""
 
     wall: float
     cpu: float
@@ -64,7 +64,7 @@ class Run(NamedTuple):
 
 @dataclass
 class Task:
-    """Something that both do with the same file."""
+    """A task that both readers perform on the same file."""
 
     name: str
     file: Path
@@ -74,7 +74,7 @@ class Task:
     runs: dict[str, list[Run]] = field(default_factory=dict)
 
     def figures(self) -> dict[str, Any]:
-        """Return medians and ratios, for programs."""
+        """Return medians and ratios as JSON values."""
         size = self.file.stat().st_size
         made: dict[str, Any] = {"file": self.file.name, "bytes": size}
         for name, runs in self.runs.items():
@@ -94,7 +94,7 @@ class Task:
         return made
 
     def aims(self) -> Iterator[Aim]:
-        """Compare with what is aimed at, as far as it was measured."""
+        """Return the aims whose figures were measured."""
         figures, targets = self.figures(), self.targets
         if targets.rate:
             yield Aim(f"{self.name}: MB/s a core", figures["kproxy"]["mb_s_core"], targets.rate)
@@ -105,7 +105,7 @@ class Task:
 
 
 def measured(command: Sequence[str]) -> Run:
-    """Run a command to its end; what it prints is thrown away.
+    """Run a command to its end and discard its output.
 
     :raises CalledProcessError: if it fails
     """
@@ -121,18 +121,18 @@ def measured(command: Sequence[str]) -> Run:
     return Run(wall, cpu, memory)
 
 
-_INCOMPLETE = 3  # kproxy: something was lost or could not be decoded
+_INCOMPLETE = 3  # exit code of kproxy: something was lost or could not be decoded
 
 
 def _environment() -> dict[str, str]:
-    """Programs run as they are installed: with compiled byte code, and output buffered."""
+    """Return an environment in which programs run as installed: with compiled byte code and buffered output."""
     unusual = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
     return {name: value for name, value in os.environ.items() if name not in unusual}
 
 
 # ---------------------------------------------------------------- the files
 def made(name: str, size: int, make: Callable[[Path], object]) -> Path:
-    """Return a capture of about ``size`` bytes, that of an earlier run if the same code made it."""
+    """Return a capture of about ``size`` bytes; reuse that of an earlier run if the same code made it."""
     code = sha256(Path(traffic.__file__).read_bytes()).hexdigest()[:12]
     folder = Path(tempfile.gettempdir()) / "kproxy-benchmarks"
     folder.mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ def repeated(capture: Path, size: int) -> Path:
 
 
 def broker_ports(file: Path) -> set[str]:
-    """Return the ports that Kafka was found on: tshark has to be told."""
+    """Return the ports of Kafka, which tshark does not detect by itself."""
     capture = open_capture(str(file))
     capture.read()
     connections = set(capture.table.column("connection").tolist())
@@ -164,7 +164,7 @@ def broker_ports(file: Path) -> set[str]:
 
 # ---------------------------------------------------------------- the tasks
 def tasks(options: argparse.Namespace) -> list[Task]:
-    """Make the files, and say what is to be done with them."""
+    """Make the files, and return the tasks on them."""
     source: Path | None = options.capture
     name = "steady" if source is None else source.name
 
@@ -186,7 +186,7 @@ def _table_task(name: str, file: Path, targets: Targets) -> Task:
 
 
 def tshark_fields(file: Path) -> list[str]:
-    """Return the command by which tshark prints what an exchange table has."""
+    """Return the tshark command that prints the content of an exchange table."""
     columns = [part for column in _COLUMNS for part in ("-e", column)]
     return [*_tshark(file), "-T", "fields", *columns]
 
@@ -202,7 +202,7 @@ def _tshark(file: Path) -> list[str]:
 
 
 def measure(task: Task, rounds: int, *, beside_tshark: bool) -> None:
-    """Let the readers take turns; a first run of ours, which may compile byte code, is not counted."""
+    """Run the readers in turns, after an uncounted run of kproxy, which may compile byte code."""
     measured(task.ours)
     for _ in range(rounds):
         if beside_tshark:
@@ -212,7 +212,7 @@ def measure(task: Task, rounds: int, *, beside_tshark: bool) -> None:
 
 # ---------------------------------------------------------------- what came out
 def print_table(done: Sequence[Task]) -> None:
-    """Print a block for each task: both readers, then ratios beside the targets."""
+    """Print a block per task: both readers, then ratios and targets."""
     for task in done:
         figures = task.figures()
         print(f"{task.name}: {figures['bytes'] / MB:,.0f} MB")
@@ -227,7 +227,7 @@ def print_table(done: Sequence[Task]) -> None:
 
 
 def tshark_missing() -> dict[str, str]:
-    """Return why tshark is not compared with, by its name; empty if it is there. It is said on standard error too."""
+    """Return why tshark is missing, by its name; empty if it is installed. Also prints it to standard error."""
     if shutil.which("tshark"):
         return {}
     print("tshark is not installed: there is nothing to compare with", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Chosen fields against everything: ``python -m benchmarks.columns [CAPTURE...]``.
+"""Decoding chosen fields beside decoding everything: ``python -m benchmarks.columns [CAPTURE...]``.
 
-First single messages: how long a projection takes of what the full decoder takes, for Produce and Fetch with few and
-with many partitions. Then, of captures that are given or made (``--mb``), the columns of their messages: microseconds
-an exchange to fill each alone and all together, beside the full decode that gives the same.
+First single messages: the time of a projection as a share of the full decoder's, for Produce and Fetch with few and
+with many partitions. Then the columns of messages in the given captures, or in a generated one (``--mb``): microseconds
+per exchange to fill each column alone and all together, beside a full decode with the same result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _message(key: int, side: str, version: int) -> MessageVersion:
 
 
 def messages(topics: int, partitions: int) -> Iterable[tuple[str, MessageVersion, bytes]]:
-    """Return Produce and Fetch with so many topics and partitions of each, with a kilobyte of records in each."""
+    """Return Produce and Fetch with the given numbers of topics and partitions, with a kilobyte of records in each."""
     names = [f"orders-{number}" for number in range(topics)]
     indexes = range(partitions)
     produced = [{"index": index, "records": BATCH} for index in indexes]
@@ -68,7 +68,7 @@ def messages(topics: int, partitions: int) -> Iterable[tuple[str, MessageVersion
 
 
 def decoding() -> Iterator[dict[str, Any]]:
-    """Yield how projections compare with the full decoder."""
+    """Yield the figures of projections beside the full decoder."""
     for topics, partitions in ((1, 1), (3, 10), (20, 20)):
         for name, layout, data in messages(topics, partitions):
             for what, paths in (("error codes", ERRORS), ("topics and partitions", TOPICS)):
@@ -94,7 +94,7 @@ def decoding() -> Iterator[dict[str, Any]]:
 
 
 def _full_decode(capture: Capture) -> None:
-    """Decode everything, and take from it what the columns hold."""
+    """Decode everything, and extract the values of the columns."""
     reader = ExchangeReader(capture, annotate=False, summary=False)
     names = reader.knowledge.topic_name
     for exchange in reader:
@@ -109,7 +109,7 @@ def _full_decode(capture: Capture) -> None:
 
 
 def columns(path: str) -> dict[str, Any]:
-    """Return how long the columns of a capture take: microseconds of the processor for each exchange."""
+    """Return the processor time of a capture's columns in microseconds per exchange."""
     capture = open_capture(path)
     capture.read()
     count = len(capture.table)
@@ -134,14 +134,14 @@ def _each_us(count: int, action: Callable[[], None]) -> float:
 
 
 def _seconds(action: Callable[[], None]) -> float:
-    # of the processor: others on a busy machine count less
+    # processor time, which a busy machine disturbs less
     begin = process_time()
     action()
     return process_time() - begin
 
 
 def print_messages(rows: Iterable[dict[str, Any]]) -> None:
-    """Print how projections compare with the full decoder."""
+    """Print the figures of projections beside the full decoder."""
     print(f"{'full':>8} {'first':>14} {'to the end':>14}   (us a message; times as fast as the full decoder)")
     for row in rows:
         cells = [f"{row[f'{one}_us']:8.2f} {row[f'times_{one}']:4.1f}x" for one in ("first", "whole")]
@@ -149,7 +149,7 @@ def print_messages(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def print_columns(found: dict[str, Any]) -> None:
-    """Print how long the columns of a capture take."""
+    """Print the processor time of a capture's columns."""
     print(f"\n{found['exchanges']:,} exchanges in {found['file']}")
     print(f"{'us each':>8} {'a second':>10}")
     for label, each in found["us"].items():

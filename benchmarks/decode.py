@@ -1,7 +1,6 @@
-"""How fast messages and records are decoded, beside kio, kafka-python and construct.
+"""Speed of decoding messages and records beside kio, kafka-python and construct: ``python -m benchmarks.decode``.
 
-``python -m benchmarks.decode`` prints tables; ``--json`` prints the same figures for programs. All decoders of a
-message are timed in turns within one run, so that their ratios hold on a busy machine too.
+All decoders of a message are timed in turns within one run, so that their ratios are valid on a busy machine too.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ RECORDS = 10_000
 RECORD_BYTES = 100
 
 _MODULES = {"kio": "kio", "kafka-python": "kafka"}
-#: a peer's time over ours, at least; as it was aimed at when decoding was built
+#: minimum of a peer's time over ours, as set when decoding was built
 _RATIOS = {"kafka-python": 2.0, "kio": 0.5, "construct": 40.0}
 _RATES = {"pure Python": 1e6}
 _TRACED_US = 10_000
 
 
 def missing_peers() -> dict[str, str]:
-    """Return the decoders that are not installed, with the reason."""
+    """Return the decoders that cannot run here, with the reason."""
     return {
         peer: f"{peer} is not installed" for peer, module in _MODULES.items() if find_spec(module) is None
     }
 
 
 def measure_messages(rounds: int, peers: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Time decoders on every message, and our traced reading: microseconds a message, and ratios to ours."""
+    """Time all decoders and our traced decoder on every message: microseconds per message, and ratios to ours."""
     figures = {}
     for sample in samples():
         check(sample)
@@ -57,14 +56,14 @@ def measure_messages(rounds: int, peers: Sequence[str]) -> dict[str, dict[str, A
 
 
 def check(sample: Sample) -> None:
-    """Make sure that what is timed is right: generated, traced and built agree."""
+    """Check that the timed code is correct: generated decoder, traced decoder and builder agree."""
     value = sample.layout.parse(sample.data)
     assert sample.layout.trace(sample.data).root.to_value() == value
     assert sample.layout.build(value) == sample.data
 
 
 def measure_records(rounds: int) -> dict[str, float]:
-    """Time the reading of one uncompressed batch: records a second."""
+    """Time the reading of one uncompressed batch, in records per second."""
     rng = Random(0)
     records = [
         Record(offset, 1_700_000_000_000 + offset, b"key-%06d" % offset, rng.randbytes(RECORD_BYTES), ())
@@ -78,14 +77,14 @@ def measure_records(rounds: int) -> dict[str, float]:
 
 
 def ratios(messages: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return how many times our time each peer takes, as geometric means over the messages."""
+    """Return each peer's time as a multiple of ours, as geometric means over the messages."""
     figures = [figure["times_ours"] for figure in messages.values()]
     peers = [peer for peer in PEERS if peer != OURS and peer in figures[0]]
     return {peer: geometric_mean([figure[peer] for figure in figures]) for peer in peers}
 
 
 def aims(figures: dict[str, Any]) -> Iterator[Aim]:
-    """Compare with what is aimed at."""
+    """Return the aims."""
     for peer, ratio in figures["ratios"].items():
         yield Aim(f"geometric mean of {peer}'s time over kproxy's", ratio, _RATIOS[peer])
     for name, rate in figures["records_per_second"].items():

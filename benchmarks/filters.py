@@ -1,8 +1,8 @@
-"""How long filters take on the columns of a million exchanges: ``python -m benchmarks.filters``.
+"""Time of filters on the columns of a million exchanges: ``python -m benchmarks.filters``.
 
-``first`` is with new :class:`~captures.filters.TableColumns`; ``again`` is with such that have been used, as when a
-filter is changed while typing. Those on what messages say are measured on the filled columns of these
-(:mod:`captures.exchanges.columns`); how long the filling takes is for ``python -m benchmarks.columns``.
+``first`` uses new :class:`~captures.filters.TableColumns`; ``again`` uses those of an earlier evaluation, as when a
+user changes a filter while typing. Filters on message fields are measured on columns that are filled already
+(:mod:`captures.exchanges.columns`); ``python -m benchmarks.columns`` measures the filling.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ON_MESSAGES = (
 
 
 def million() -> ExchangeTable:
-    """Return a table of a million exchanges as a busy cluster has them."""
+    """Return a table of a million exchanges like those of a busy cluster."""
     random = np.random.default_rng(7)
     table = ExchangeTable()
     for number in range(500):
@@ -89,7 +89,7 @@ def million() -> ExchangeTable:
 
 
 class Messages(ExchangeColumns):
-    """Made-up columns of the messages of :func:`million`, as full as those of a busy cluster."""
+    """Synthetic columns for the messages of :func:`million`, as full as those of a busy cluster."""
 
     def __init__(self, table: ExchangeTable) -> None:
         random = np.random.default_rng(8)
@@ -129,10 +129,10 @@ class Messages(ExchangeColumns):
         return self._made[name] if name in self._made else self._table.column(name)
 
     def texts(self, name: str) -> list[str | None]:
-        return self._texts[name]  # type: ignore[return-value]  # never None
+        return self._texts[name]  # type: ignore[return-value]  # never None here
 
     def prepare(self, names: object) -> None:
-        """All are filled."""
+        """Do nothing: all columns are filled."""
 
 
 def _ragged(
@@ -143,12 +143,12 @@ def _ragged(
 
 
 def endpoints(connection: int) -> tuple[str, str]:
-    """Name the ends of a made-up connection."""
+    """Return the endpoints of a synthetic connection."""
     return f"10.1.{connection >> 8}.{connection & 255}:{40000 + connection}", f"10.0.0.{connection % 9}:9092"
 
 
 def inference() -> GroupInference:
-    """Return what is known of groups: half of the clients have one."""
+    """Return the inferred groups: half of the clients have one."""
     known = GroupInference(lambda _: None)
     for connection in range(0, CONNECTIONS, 2):
         known._by_connection[connection] = {f"billing-{connection % 40}"}
@@ -156,7 +156,7 @@ def inference() -> GroupInference:
 
 
 def timed(wanted: Filter, context: Context, columns: Callable[[], TableColumns], rounds: int) -> float:
-    """Return the median of some evaluations, in ms."""
+    """Return the median time of several evaluations, in ms."""
     times = []
     for _ in range(rounds):
         begin = perf_counter_ns()
@@ -166,7 +166,7 @@ def timed(wanted: Filter, context: Context, columns: Callable[[], TableColumns],
 
 
 def measured(rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the figures of each filter: ms with new columns and with used ones, and how many rows it decides on."""
+    """Yield the figures of each filter: ms with new and with used columns, and the number of rows it decides."""
     table = million()
     start = 1_795_254_658_000_000_000
     context = Context(groups=inference(), start=start)
@@ -187,7 +187,7 @@ def measured(rounds: int) -> Iterator[dict[str, Any]]:
 
 
 def aims(rows: list[dict[str, Any]]) -> list[Aim]:
-    """Compare with what each filter may take: the slowest tells for all."""
+    """Return the aims, which the slowest filter has to reach."""
     slowest = max(row["first_ms"] for row in rows)
     return [Aim("ms for the slowest filter, new columns", slowest, LIMIT_MS, at_most=True)]
 

@@ -1,9 +1,8 @@
-"""The jobs whose work is counted by :mod:`benchmarks.work`: one for each way that bytes take through kproxy.
+"""The jobs whose work :mod:`benchmarks.work` counts: one for each path that bytes take through kproxy.
 
-A job is made for a size, 1 or 2, the second with twice the traffic of the first. What it works on is made before
-anything is counted; a run begins anew each time, and returns what it made, which is held while it is counted. Nothing
-here depends on the machine: no clock, no random number without a seed, no other process, no path but names of files in
-the current folder.
+A job is prepared for a size: 1, or 2 with twice the traffic. Its input is made before counting starts. Each run starts
+from scratch and returns its result, which stays alive while objects are counted. Nothing here depends on the machine:
+no clock, no random number without a seed, no other process, and no path except file names in the current folder.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ from tests.kproxy.frames import request_frame, response_frame
 
 FETCH, METADATA, FIND_COORDINATOR, API_VERSIONS = 1, 3, 10, 18
 
-#: newer versions than those of the made captures: a proxy has to do with clients of today
+#: newer versions than in the generated captures: a proxy serves current clients
 _VERSIONS = {0: 9, 1: 12, METADATA: 12, 8: 8, FIND_COORDINATOR: 4, 12: 4}
-#: what a connection of a client begins with
+#: the first exchanges of a client's connection
 _ASKED_VERSIONS = request_frame(API_VERSIONS, 3, {"client_software_name": "client"})
 _OFFERED_VERSIONS = response_frame(
     API_VERSIONS,
@@ -71,8 +70,8 @@ _RANGES = 3
 class PreparedJob(NamedTuple):
     """A job that can be run.
 
-    :ivar units: how many of the job's unit are done in one run
-    :ivar run: does it, and returns what it made
+    :ivar units: number of the job's units that one run processes
+    :ivar run: runs the job and returns its result
     """
 
     units: int
@@ -80,10 +79,10 @@ class PreparedJob(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Something whose work is counted.
+    """A job whose work is counted.
 
-    :ivar unit: what figures are told for one of
-    :ivar make: makes it for a size
+    :ivar unit: the unit to which figures refer
+    :ivar make: prepares the job for a size
     """
 
     name: str
@@ -93,12 +92,12 @@ class Job(NamedTuple):
 
 # ---------------------------------------------------------------- captures
 def _mixed(connection: int) -> Iterator[traffic.Ask]:
-    """Four connections of batches to one of small messages."""
+    """Mix four connections with batches and one with small messages."""
     return traffic.tiny(connection, 30) if connection % 5 == 4 else traffic.steady(connection, 30)
 
 
 class _Script(NamedTuple):
-    """What is said on some connections."""
+    """The exchanges of several connections."""
 
     script: traffic.Script
     connections: int
@@ -122,9 +121,9 @@ def captured(script: str, copies: int) -> str:
 
 
 def damaged(path: str, lose: int = _LOSE) -> str:
-    """Leave the handshakes out of a capture, and some packets, as if it were begun late on a busy machine.
+    """Remove the handshakes and some packets of a capture, as if it had started late on a busy machine.
 
-    :param lose: every so manieth packet is left out; 0 for none
+    :param lose: one packet in so many is left out; 0 for none
     """
     name = Path(path).with_stem(f"{Path(path).stem}-lossy")
     data = Path(path).read_bytes()
@@ -163,7 +162,7 @@ def _json(size: int) -> PreparedJob:
     def run() -> bytes:
         written = io.BytesIO()
         with redirect_stdout(io.TextIOWrapper(written, write_through=True)):
-            # what other processes do is not counted
+            # work of other processes is not counted
             with suppress(SystemExit):
                 ReadRun.command.main(["--json", "--jobs", "1", path], standalone_mode=False)
             sys.stdout.flush()
@@ -252,7 +251,7 @@ def _ranges(size: int) -> PreparedJob:
 
     def run() -> object:
         plan = make_plan([path], part)
-        # paths are absolute in plans; how long they are is a matter of the machine
+        # plans have absolute paths, whose length depends on the machine
         for file in plan.files:
             file.path = path
         read = read_here(Input(plan, buckets=2))
@@ -272,7 +271,7 @@ def _messages(size: int) -> PreparedJob:
 
 
 def _traced(size: int) -> PreparedJob:
-    # a heartbeat to the metadata of fifty topics: one of each is enough
+    # from a heartbeat to the metadata of fifty topics: one of each is enough
     work = [(sample.layout.trace, sample.data) for sample in samples()] * size
     return PreparedJob(len(work), lambda: [trace(data) for trace, data in work])
 
@@ -292,7 +291,7 @@ def _records(read: Callable[[Batch], object], count: int, size: int) -> Prepared
 
 
 def _large_batches(size: int) -> PreparedJob:
-    """From the 8,192nd record of a batch on, deltas of offsets are longer: twice as many records are two batches."""
+    """Read records of large batches. Offset deltas grow from record 8,192 on, so twice the records are two batches."""
     data = _batch(_RECORDS) * size
     return PreparedJob(_RECORDS * size, lambda: [batch.records() for batch in batches(data)])
 
@@ -321,7 +320,7 @@ def _assembled(size: int) -> PreparedJob:
 
 
 def _pieces_captured(size: int) -> PreparedJob:
-    """The same in a capture that begins after the handshake: read, put together, and looked at."""
+    """The same request in a capture that begins after the handshake: read, reassembled, and inspected."""
     path, count = Path(f"pieces-{size}.pcap"), _PIECES // 8 * size
     records = _batch(count * _PIECE // 120)
 
@@ -345,13 +344,13 @@ def _pieces_captured(size: int) -> PreparedJob:
 
 # ---------------------------------------------------------------- the data plane
 class Transport:
-    """Takes what is written, as the transport of a side that keeps up does."""
+    """Accepts all written data, like the transport of a peer that keeps up."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
 
     def set_write_buffer_limits(self, high: int) -> None:
-        """Nothing is ever buffered."""
+        """Do nothing: this transport never buffers."""
 
     def is_closing(self) -> bool:
         return False
@@ -365,7 +364,7 @@ class Transport:
 
 @contextmanager
 def forwarding(*, recorded: bool = False, rewrites: bool = True) -> Iterator[Session]:
-    """A connection through a data plane that has no sockets: bytes are handed to it as the event loop does."""
+    """A connection through a data plane without sockets, which gets bytes as from the event loop."""
 
     async def made() -> Plane:
         mode = "rewrite" if rewrites else "passthrough"
@@ -401,7 +400,7 @@ def forwarding(*, recorded: bool = False, rewrites: bool = True) -> Iterator[Ses
 
 
 def _fetched(size: int) -> list[tuple[bytes, bytes]]:
-    """Return polls that are answered with records of many partitions."""
+    """Return Fetches whose responses have records of many partitions."""
     partitions = [{"partition_index": index, "records": _batch(1)} for index in range(_PARTITIONS)]
     topic = {"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": partitions}
     poll = request_frame(FETCH, 17, {"topics": [], "forgotten_topics_data": []})
@@ -409,7 +408,7 @@ def _fetched(size: int) -> list[tuple[bytes, bytes]]:
 
 
 def conversation(asks: Iterator[traffic.Ask], count: int) -> list[tuple[bytes, bytes]]:
-    """Return requests and responses as they go over a wire."""
+    """Return requests and responses in the order of the wire."""
     return [
         (
             request_frame(ask.key, _VERSIONS[ask.key], ask.request, number),
@@ -434,7 +433,7 @@ def _talk(size: int) -> list[tuple[bytes, bytes]]:
 
 
 def cluster(size: int) -> list[tuple[bytes, bytes]]:
-    """Return requests that are answered with addresses of brokers."""
+    """Return requests whose responses have addresses of brokers."""
     brokers = [{"node_id": node, "host": f"b{node}", "port": 9092, "rack": None} for node in range(3)]
     partitions = [
         {"partition_index": index, "leader_id": index % 3, "replica_nodes": [0, 1, 2], "isr_nodes": [0, 1, 2]}
@@ -450,7 +449,7 @@ def cluster(size: int) -> list[tuple[bytes, bytes]]:
 def _frames(
     talk: Callable[[int], list[tuple[bytes, bytes]]], size: int, *, recorded: bool = False
 ) -> PreparedJob:
-    """Each read from a socket brings one frame, as where one waits for the other."""
+    """One frame per read from the socket, as between a client and a broker that wait for each other."""
     frames = talk(size)
 
     def run() -> object:
@@ -465,7 +464,7 @@ def _frames(
 
 
 def _buffers(size: int) -> PreparedJob:
-    """Each read brings a bufferful, which begins and ends anywhere, as where many are on their way."""
+    """A full buffer per read, which starts and ends anywhere, as with many frames in flight."""
     frames = _talk(size)
     asked, answered = (b"".join(side) for side in zip(*frames, strict=True))
 
@@ -480,7 +479,7 @@ def _buffers(size: int) -> PreparedJob:
 
 
 def _collected(size: int) -> PreparedJob:
-    """A Metadata response, which is collected to be rewritten, that arrives in small pieces."""
+    """A Metadata response that arrives in small pieces and is collected to be rewritten."""
     count = _PIECES // 4 * size
     topics = [{"name": "orders", "partitions": []}]
     frame = response_frame(METADATA, 12, {"brokers": [], "topics": topics * (2 * count)})

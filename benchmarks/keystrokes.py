@@ -1,14 +1,14 @@
-"""How long the terminal UI takes for what a user does: ``python -m benchmarks.keystrokes [CAPTURE...]``.
+"""Times what a user does in the terminal UI: ``python -m benchmarks.keystrokes [CAPTURE...]``.
 
-``kproxy open`` runs on a pseudo-terminal. A user opens a capture, waits until all is in the list, moves the cursor,
-filters, looks at every view, and quits; in another run the user quits while the capture is loading. Beside it
+``kproxy open`` runs on a pseudo-terminal. A user opens a capture, waits until the list is complete, moves the cursor,
+filters, opens every view, and quits. In another run the user quits while the capture is loading. For comparison,
 ``kproxy read`` prints a line per exchange, and the exchange table is built alone. Captures:
 
 * ``exchanges``: a million exchanges of very small messages
 * ``groups``: a recorded rebalance a thousand times, each time of another group
 
-Times are seconds by the clock until the screen shows the result, and of the processor, of all threads. On a busy
-machine only the latter can be compared. What the terminal itself takes counts for the clock only.
+Times are wall-clock seconds until the screen shows the result, and processor seconds of all threads. On a busy machine
+only the latter can be compared. The terminal's own work counts for the clock only.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _IDLE_SECONDS = 5.0
 _QUIET_SECONDS = 1.0
 _PATIENCE = 60.0
 _UNFINISHED = ("counting", "filtering", "reading", "counted ")
-_ABOVE = 12  # lines that hold the headline, and what an empty view says
+_ABOVE = 12  # lines with the headline and the message of an empty view
 
 
 class Took(NamedTuple):
-    """Seconds by the clock and of the processor.
+    """The wall-clock and processor seconds of a step.
 
-    :ivar unfinished: what the headline said when patience ended; empty if the work was done
+    :ivar unfinished: the headline at the time limit; empty if the work was done
     """
 
     clock: float
@@ -76,7 +76,7 @@ class Took(NamedTuple):
 
 
 class User(Terminal):
-    """A user at a terminal, with a watch."""
+    """A user at a terminal with a stopwatch."""
 
     def __init__(self, path: str, home: Path) -> None:
         self._began, self._before = time.perf_counter(), 0.0
@@ -84,7 +84,7 @@ class User(Terminal):
 
     @property
     def processor(self) -> float:
-        """Seconds of the processor that the program has used so far."""
+        """Processor seconds that the program has used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -107,16 +107,16 @@ class User(Terminal):
         return "".join(cells[x].data for x in range(SIZE[0]) if cells[x].reverse).strip()
 
     def press(self, keys: str) -> None:
-        """Type something, and start the watch."""
+        """Type keys, and start the stopwatch."""
         self._began, self._before = time.perf_counter(), self.processor
         self.type(keys)
 
     def took(self) -> Took:
-        """Return what the watch shows."""
+        """Return the times since the stopwatch was started."""
         return Took(time.perf_counter() - self._began, self.processor - self._before)
 
     def shows_that(self, holds: Callable[[], bool]) -> Took:
-        """Return how long it took until the screen shows something.
+        """Return the times until the screen shows something.
 
         :raises TimeoutError: if it does not
         """
@@ -127,7 +127,7 @@ class User(Terminal):
         return self.took()
 
     def rests(self, quiet: float = _QUIET_SECONDS) -> Took:
-        """Return how long it took until the last change of the screen, after all work."""
+        """Return the times until the last change of the screen, once all work is done."""
         took, deadline = self.took(), time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             if self._read(time.monotonic() + quiet):
@@ -143,7 +143,7 @@ class User(Terminal):
             self._read(end)
 
     def quit(self) -> Took:
-        """Press q; return how long it took until the program has ended."""
+        """Press q; return the times until the program has exited."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.press("q")
         if self.end():
@@ -153,13 +153,13 @@ class User(Terminal):
         return Took(clock, max(used - self._before, 0.0))
 
     def took_by_clock(self) -> float:
-        """Return the seconds that the watch shows."""
+        """Return the wall-clock seconds since the stopwatch was started."""
         return time.perf_counter() - self._began
 
 
 # ---------------------------------------------------------------- what a user does
 def use(path: str, home: Path, count: int) -> dict[str, Took]:
-    """Do everything with a capture of so many exchanges; return how long each step took."""
+    """Run all steps on a capture with the given number of exchanges; return the time of each."""
     found: dict[str, Took] = {}
     with User(path, home) as user:
         user.shows_that(lambda: user.number() == 1)
@@ -216,7 +216,7 @@ def _cursor(user: User) -> dict[str, Took]:
 
 # ---------------------------------------------------------------- what came out
 def peers(path: str) -> dict[str, Took]:
-    """Return how long the exchange table takes alone, and ``kproxy read`` with a line for each exchange."""
+    """Return the times of the exchange table alone, and of ``kproxy read`` with a line per exchange."""
     commands = {
         "the table alone": [sys.executable, "-c", TABLE, path],
         "kproxy read": [sys.executable, "-m", "kproxy", "read", path],
@@ -226,7 +226,7 @@ def peers(path: str) -> dict[str, Took]:
 
 
 def aims(name: str, found: dict[str, Took]) -> Iterator[Aim]:
-    """Compare with what is aimed at, in seconds by the clock."""
+    """Return the aims, in wall-clock seconds."""
     table = found["the table alone"].clock
     for step, took in found.items():
         most = _MOST.get(step) or _MOST.get(step.partition(":")[0])

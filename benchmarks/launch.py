@@ -1,7 +1,7 @@
-"""Run a command and print what it took as JSON: ``python -S launch.py COMMAND...``; its own output is thrown away.
+"""Run a command, discard its output, and print its costs as JSON: ``python -S launch.py COMMAND...``.
 
-The kernel counts into the largest memory of a process that of the one it was started from (execve(2) leaves
-``ru_maxrss`` as it is), so this imports next to nothing.
+A process inherits the peak memory of the process that started it (execve(2) keeps ``ru_maxrss``), so this module
+imports next to nothing.
 """
 
 import json
@@ -11,7 +11,7 @@ from time import perf_counter
 
 
 def main() -> None:
-    """Print seconds by the clock and of the processor, largest resident memory in bytes, and the exit code."""
+    """Print wall-clock seconds, processor seconds, peak resident memory in bytes, and the exit code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     silent = [(os.POSIX_SPAWN_DUP2, nowhere, 1), (os.POSIX_SPAWN_DUP2, nowhere, 2)]
     begin = perf_counter()

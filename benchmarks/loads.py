@@ -1,9 +1,8 @@
-"""What proxies are measured with: one frame that is asked again and again, and the answers to it.
+"""The loads that proxies are measured with: one request that is repeated, and its response.
 
-Client and server are C programs (``benchmarks/load``), compiled on first use: they have to be faster than what is
-measured. The frames are real Kafka messages made by the dissectors, so that a proxy that knows Kafka has its work to
-do: where it reads responses, or rewrites addresses in them, it does so here. What does not know Kafka sees the same
-bytes.
+Client and server are C programs (``benchmarks/load``), compiled on first use, because they must be faster than the
+measured proxies. The frames are real Kafka messages made by the dissectors, so a proxy that reads responses or rewrites
+addresses in them does so here too. Proxies that do not know Kafka forward the same bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _PATIENCE_S = 60
 
 
 class Topic(NamedTuple):
-    """Where a load produces to, or fetches from: partition 0 of it."""
+    """A topic whose partition 0 a load produces to or fetches from."""
 
     name: str = "benchmark"
     topic_id: str = _ID
@@ -67,15 +66,15 @@ class Ask(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked, by how many, and what of it counts.
+    """A load: the request, the number of clients, and the figure that counts.
 
     :ivar asked: makes the request
-    :ivar answer: of our own server; None where a real broker answers
-    :ivar connections: that ask all the time
-    :ivar window: requests that each of them has in flight
-    :ivar idle: connections beside them that asked once
-    :ivar processes: of clients that do all that at the same time
-    :ivar bulk: throughput in bytes is what counts, not requests
+    :ivar answer: the response of our own server; None if a real broker responds
+    :ivar connections: number of busy connections
+    :ivar window: requests in flight on each of them
+    :ivar idle: number of idle connections, which sent one request
+    :ivar processes: number of client processes, each with these connections
+    :ivar bulk: whether bytes per second count, not requests per second
     """
 
     name: str
@@ -90,11 +89,11 @@ class Load:
 
 
 class Result(NamedTuple):
-    """What a client measured.
+    """The measurements of a client.
 
-    :ivar rate: requests a second
-    :ivar mb_s: MB a second, in the direction that has more of them
-    :ivar p50: microseconds, as p99; of several processes those of the slowest
+    :ivar rate: requests per second
+    :ivar mb_s: MB per second, in the direction with more of them
+    :ivar p50: microseconds, like p99; of several processes, those of the slowest
     """
 
     requests: int
@@ -136,12 +135,12 @@ def _framed(payload: bytes) -> bytes:
 
 
 def _padded(make: Callable[[int], bytes], size: int) -> int:
-    """Return with how much padding a frame has a size."""
+    """Return the padding that gives a frame a size."""
     padding = size - len(make(0))
     return padding - (len(make(padding)) - size)
 
 
-# ---------------------------------------------------------------- what is asked
+# ---------------------------------------------------------------- loads
 def _heartbeat(_: Topic) -> Ask:
     def ask(padding: int) -> Ask:
         group = "g" * padding
@@ -153,7 +152,7 @@ def _heartbeat(_: Topic) -> Ask:
 
 
 def _still_a_member() -> Ask:
-    """The answer, with a tagged field of the future that makes it as long as the request."""
+    """Return the response, with an unknown tagged field that makes it as long as the request."""
 
     def answer(padding: int) -> Ask:
         body = {"throttle_time_ms": 0, "error_code": 0, UNKNOWN_TAGS: {100: bytes(padding)}}
@@ -168,7 +167,7 @@ _HELLO = Ask(API_VERSIONS, 3, {"client_software_name": "benchmark", "client_soft
 
 @cache
 def _records(size: int) -> bytes:
-    now = time_ns() // 1_000_000  # a broker removes what is too old
+    now = time_ns() // 1_000_000  # a broker deletes old records
     values = [bytes(1000)] * (size // 1000) or [bytes(size)]
     return build_batch([Record(index, now, None, value) for index, value in enumerate(values)])
 
@@ -178,7 +177,7 @@ def _produced(size: int) -> Callable[[Topic], Ask]:
 
 
 def produced(to: Topic, records: bytes, acks: int = -1, partitions: int = 1) -> Ask:
-    """Return a Produce of a batch to each of the first partitions of a topic."""
+    """Return a Produce request with a batch for each of the first partitions of a topic."""
     data = [{"index": index, "records": records} for index in range(partitions)]
     topic = {"name": to.name, "partition_data": data}
     body = {"transactional_id": None, "acks": acks, "timeout_ms": 30_000, "topic_data": [topic]}
@@ -186,7 +185,7 @@ def produced(to: Topic, records: bytes, acks: int = -1, partitions: int = 1) -> 
 
 
 def acknowledged(to: Topic = Topic(), partitions: int = 1) -> Ask:  # noqa: B008  # it is immutable
-    """Return the answer to a Produce that was taken."""
+    """Return the successful response to a Produce."""
     taken = [
         {
             "index": index,
@@ -204,7 +203,7 @@ def acknowledged(to: Topic = Topic(), partitions: int = 1) -> Ask:  # noqa: B008
 
 
 def fetched(topic: Topic) -> Ask:
-    """Return a Fetch of partition 0 of a topic."""
+    """Return a Fetch request for partition 0 of a topic."""
     partition = {
         "partition": 0,
         "current_leader_epoch": -1,
@@ -217,7 +216,7 @@ def fetched(topic: Topic) -> Ask:
 
 
 def _polled(_: Topic) -> Ask:
-    """Return a Fetch of an incremental session in which nothing has changed (KIP-227)."""
+    """Return a Fetch request of an incremental session without changes (KIP-227)."""
     return _fetch(_FETCH_SESSION, 1, [])
 
 
@@ -237,7 +236,7 @@ def _fetch(session_id: int, epoch: int, topics: list[dict[str, Any]]) -> Ask:
 
 
 def records_fetched(records: bytes, partitions: int = 1) -> Ask:
-    """Return the answer to a Fetch that has a batch of each partition; of none, an empty answer."""
+    """Return the Fetch response with a batch of each partition; it is empty for no partitions."""
     fetched = [
         {
             "partition_index": index,
@@ -279,7 +278,7 @@ def _produce_load(partitions: int) -> Load:
 
 
 def metadata(port: int) -> dict[str, Any]:
-    """Return an answer to Metadata, version 12: one broker at a port of the loopback interface, no topics."""
+    """Return a Metadata response, version 12: one broker on a port of the loopback interface, no topics."""
     return {
         "throttle_time_ms": 0,
         "brokers": [{"node_id": 0, "host": "127.0.0.1", "port": port, "rack": None}],
@@ -298,7 +297,7 @@ def _all_topics(_: Topic) -> Ask:
 
 
 def _cluster() -> Ask:
-    """The metadata of ten topics with six partitions each, on three brokers."""
+    """Return the metadata of ten topics with six partitions each, on three brokers."""
     brokers = [
         {"node_id": node, "host": f"broker-{node}.example.com", "port": 9092, "rack": None}
         for node in range(3)
@@ -399,7 +398,7 @@ LOADS = (
 # ---------------------------------------------------------------- the programs
 @cache
 def _program(name: str) -> Path:
-    """Compile a program of ``benchmarks/load``, unless that was done.
+    """Compile a program of ``benchmarks/load`` if that was not done before.
 
     :raises CannotRun: without a compiler
     """
@@ -422,7 +421,7 @@ def _written(folder: Path, name: str, frame: bytes) -> Path:
 
 @contextmanager
 def server(folder: Path) -> Iterator[int]:
-    """Run a server that has the answers to all loads, as one broker of a cluster; gives its port."""
+    """Run a server with the responses to all loads, as one broker of a cluster; yields its port."""
     [port] = free_ports(1)
     answers = {
         f"{load.answer.key}/{number:02}": load.answer
@@ -449,7 +448,7 @@ _OFFERED = {PRODUCE: 11, FETCH: 17, METADATA: 12, HEARTBEAT: 4, API_VERSIONS: 3}
 
 
 def api_versions(offered: Mapping[int, int]) -> dict[str, Any]:
-    """Return an answer to ApiVersions, version 3, that offers one version of each API."""
+    """Return an ApiVersions response, version 3, that offers one version of each API."""
     keys = [
         {"api_key": key, "min_version": 0 if key == API_VERSIONS else most, "max_version": most}
         for key, most in offered.items()
@@ -468,12 +467,12 @@ def measure(
     begun: Callable[[], None] = lambda: None,
     done: Callable[[], None] = lambda: None,
 ) -> Result:
-    """Have a client ask through a port.
+    """Run a client against a port.
 
-    :param rate: requests a second at most, 0 for no bound
-    :param begun: called when all connections are there and it counts
-    :param done: called at the end, while they still are
-    :raises CannotRun: if connections break, answers do not fit the requests, or a broker answers with an error
+    :param rate: most requests per second, 0 for no limit
+    :param begun: called when all connections are open and measuring starts
+    :param done: called at the end, while they are still open
+    :raises CannotRun: if connections break, responses do not match requests, or a broker responds with an error
     """
     ask = load.asked(topic)
     client_id = _CLIENT_ID % LOADS.index(load)
@@ -514,7 +513,7 @@ def _lines(clients: Sequence[subprocess.Popen[str]]) -> list[str]:
 
 
 def _check(ask: Ask, start: bytes) -> None:
-    """Make sure that the answer is one: a broker says in it what was wrong with the request."""
+    """Check the response: a broker reports in it what was wrong with the request."""
     body = decode_response(start[_SIZE.size :], ask.key, ask.version, complete=False).value
     for error in _errors(body):
         raise CannotRun(f"the broker answered with error {error}")

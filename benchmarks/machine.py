@@ -1,4 +1,4 @@
-"""Where and with what was measured: the machine, the versions of what is compared, the commit of kproxy."""
+"""The circumstances of a measurement: the machine, versions of the compared programs, and the commit of kproxy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMMANDS = {
     "Java": ("java", "-version"),
 }
 _PACKAGES = ("kio", "kafka-python", "construct", "textual", "pyspark")
-#: fetched by the benchmark itself, in the version that it names
+#: downloaded by the benchmark itself, in the version that it names
 _FETCHED = {
     "Kroxylicious": KROXYLICIOUS.rpartition(":")[2],
     "mitmproxy": MITMPROXY.rpartition("=")[2],
@@ -38,7 +38,7 @@ _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
 
 def version_of(peer: str) -> str:
-    """Return the version of something that kproxy is compared with.
+    """Return the version of a program that kproxy is compared with.
 
     :raises CannotRun: if it is not installed
     """
@@ -57,7 +57,7 @@ def version_of(peer: str) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Return what figures depend on, by what it is called; nothing of it changes from minute to minute."""
+    """Return the properties of the machine on which figures depend, by name; none of them changes while measuring."""
     processor, virtual = _processor()
     made = {
         "processor": processor,
@@ -72,7 +72,7 @@ def machine() -> dict[str, str]:
 
 
 def _processor() -> tuple[str, bool]:
-    """Return what the processor calls itself, and whether it belongs to a virtual machine."""
+    """Return the name of the processor, and whether it is virtual."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -94,7 +94,7 @@ def _system() -> str:
 
 
 def commit() -> str:
-    """Return the commit that was measured, with ``+`` where files differ from it; ``unknown`` outside a clone."""
+    """Return the measured commit, with ``+`` if files differ from it; ``unknown`` outside a clone."""
     if shutil.which("git") is None:
         return "unknown"
     head = _git("rev-parse", "--short=12", "HEAD")

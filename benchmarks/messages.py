@@ -1,4 +1,4 @@
-"""The messages that decoding is measured with: six shapes, from a heartbeat to the metadata of a busy cluster."""
+"""Messages for benchmarks of decoding: six kinds, from a heartbeat to the metadata of a busy cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.message_version import MessageVersion
 
 @dataclass(frozen=True)
 class Sample:
-    """One message: its layout and its bytes."""
+    """A message: its layout and its bytes."""
 
     name: str
     key: int

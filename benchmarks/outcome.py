@@ -1,7 +1,7 @@
-"""What every benchmark tells: figures, the aims that they are held against, and what could not be measured.
+"""The results of every benchmark: figures, aims, and what could not be measured.
 
-``--json`` of each prints these three as one object, ``figures``, ``aims`` and ``missing``; the performance book
-(:mod:`benchmarks.book`) keeps them as they are.
+``--json`` prints them as one object with the keys ``figures``, ``aims`` and ``missing``, which the performance book
+(:mod:`benchmarks.book`) stores unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 class Aim:
     """A figure to reach.
 
-    :ivar target: what it has to be at least, or at most
+    :ivar target: its minimum or maximum
     """
 
     what: str
@@ -37,9 +37,9 @@ class Aim:
 def for_programs(
     figures: Mapping[str, Any], aims: Iterable[Aim] = (), missing: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a benchmark has found, as JSON.
+    """Return the results of a benchmark as JSON.
 
-    :param missing: what is compared with elsewhere, and why it is not here
+    :param missing: programs that could not be compared here, with the reason
     """
     return json.dumps(
         {"figures": figures, "aims": [asdict(aim) for aim in aims], "missing": missing or {}}, indent=2

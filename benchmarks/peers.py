@@ -1,4 +1,4 @@
-"""Other decoders of the same messages: kio, kafka-python, and construct as it is usually written."""
+"""Other decoders of the same messages: kio, kafka-python, and construct in its usual style."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Decode = Callable[[bytes], Any]
 
 
 def ours(sample: Sample) -> Decode:
-    """The decoder generated from the declaration, errors explained and end of message checked."""
+    """Return the decoder generated from the declaration, with explained errors and a check of the message's end."""
     return sample.layout.parse
 
 
 def kio(sample: Sample) -> Decode:
-    """kio's reader: dataclasses, made by its Rust core."""
+    """Return kio's reader: dataclasses, made by its Rust core."""
     from kio.index import load_request_schema, load_response_schema
     from kio.serial import entity_reader
 
@@ -31,7 +31,7 @@ def kio(sample: Sample) -> Decode:
 
 
 def kafka_python(sample: Sample) -> Decode:
-    """kafka-python's message class: objects with slots, by code it generates."""
+    """Return kafka-python's reader: objects with slots, made by generated code."""
     name = apis.NAMES[sample.key]
     modules = {
         "Metadata": "metadata.metadata",
@@ -96,7 +96,7 @@ def stock_construct(con: wire.WireType) -> construct.Construct:
 
 
 def interpreted_construct(sample: Sample) -> Decode:
-    """A stock construct Struct for the same layout, interpreted."""
+    """Return a stock construct Struct for the same layout, interpreted."""
     parse: Decode = stock_construct(sample.layout.struct).parse
     return parse
 

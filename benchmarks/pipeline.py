@@ -1,7 +1,7 @@
-"""Records on their way, to measure questions with: producers, and groups that fetch and commit what these have sent.
+"""A capture for benchmarks of questions: producers, and groups that fetch and commit the producers' records.
 
-Unlike that of :mod:`benchmarks.traffic`, every offset of the capture is produced once and fetched once, and no part is
-repeated: what follows records has as much to remember as it would in a real cluster.
+Unlike in captures of :mod:`benchmarks.traffic`, every offset is produced once and fetched once, and nothing is
+repeated. So an analysis that follows records has as much to remember as in a real cluster.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dissectors.records.build import build_batch
 
 _PAIRS = 6
 _BATCHES_A_FETCH = 4
-_BYTES_A_BATCH = 3_300  # of the file, sent and fetched, about
+_BYTES_A_BATCH = 3_300  # about so many bytes in the file, produced and fetched
 _MS = 1_000_000
 _BEGIN_MS = 1_795_237_401_000
 
 
 def pipeline(connection: int, batches: int, topics: int) -> Iterator[Ask]:
-    """Even connections produce to a partition each, odd ones are members of a group and fetch what these have sent."""
+    """Even connections produce to one partition each; odd ones are group members that fetch these records."""
     pair = connection // 2
     topic, partition = f"orders-{pair % topics}", pair // topics
     yield _metadata(topic)
@@ -49,7 +49,7 @@ def _metadata(topic: str) -> Ask:
 
 
 def _records(pair: int, batches: int) -> Iterator[list[Record]]:
-    """Yield the records of each batch, one to six with values of some hundred bytes; the same for both sides."""
+    """Yield the records of each batch, one to six with values of several hundred bytes; the same for both sides."""
     rng, offset = Random(pair), 0
     for number in range(batches):
         records = []
@@ -145,7 +145,7 @@ def _member(group: str, generation: str) -> dict[str, Any]:
 
 
 def capture(size: int, topics: int) -> Path:
-    """Return a capture of about ``size`` bytes, that of an earlier run if the same code made it."""
+    """Return a capture of about ``size`` bytes; reuse that of an earlier run if the same code made it."""
     batches = max(_BATCHES_A_FETCH, size // _PAIRS // _BYTES_A_BATCH)
     script = partial(pipeline, batches=batches, topics=topics)
     code = sha256(Path(__file__).read_bytes()).hexdigest()[:8]

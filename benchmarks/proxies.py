@@ -1,7 +1,7 @@
-"""Proxies that stand side by side in ``benchmarks.proxy``: kproxy in three settings, and what else can be installed.
+"""The proxies that ``benchmarks.proxy`` compares: kproxy in three configurations, and others if installed.
 
-All of them forward to one port of the loopback interface, run all the time, and are measured in turns. One that cannot
-run here says what is missing for it.
+All of them run at the same time, forward to one port of the loopback interface, and are measured in turns. One that
+cannot run here reports what it lacks.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KROXYLICIOUS = "io.kroxylicious:kroxylicious-runtime:0.12.0"
 MITMPROXY = "mitmproxy==11.0.2"
 
 _SOURCES = Path(__file__).parent / "load"
-_RING_KIB = 65_536  # as much as kproxy's queue has
+_RING_KIB = 65_536  # the size of kproxy's queue
 _DROPPED = re.compile(r"(\d+) packets? dropped by kernel")
 
 
 def _cpu(pid: int) -> float:
-    """Return seconds of the processor that one process took, 0 if it is gone."""
+    """Return the processor seconds of a process, 0 if it has exited."""
     try:
-        # /proc/PID/stat counts in hundredths of a second: nothing at all for each of a thousand small processes
+        # /proc/PID/stat counts hundredths of a second, too coarse for each of a thousand small processes
         tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
         return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
     except OSError:
@@ -41,7 +41,7 @@ def _cpu(pid: int) -> float:
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of one process; pages that several share are counted once."""
+    """Return the memory of a process in bytes; pages that several processes share are divided among them."""
     try:
         size: int = psutil.Process(pid).memory_full_info().pss
     except psutil.Error:
@@ -50,15 +50,15 @@ def _memory(pid: int) -> int:
 
 
 class Peer:
-    """A way from a client to the server. This one is no proxy at all.
+    """A path from a client to the server. This one has no proxy.
 
-    :param target: port that it leads to
+    :param target: port of the server
     :param folder: for its files
-    :ivar port: that clients connect to
+    :ivar port: port for clients
     """
 
     name = "direct"
-    #: what it can record of what passes
+    #: what its recording contains
     records = False
 
     def __init__(self, target: int, folder: Path) -> None:
@@ -68,24 +68,24 @@ class Peer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it listens.
+        """Start the proxy, and wait until it listens.
 
         :raises CannotRun: if it cannot run here
         """
 
     def begin(self) -> None:
-        """Get ready for a measurement."""
+        """Prepare a measurement."""
 
     def finish(self) -> None:
-        """Clean up behind a measurement, and learn what was dropped in it."""
+        """Clean up after a measurement, and find out what it dropped."""
 
     @property
     def dropped(self) -> int:
-        """Packets or bytes that the last measurement left unrecorded."""
+        """Packets or bytes that the last measurement did not record."""
         return 0
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the proxy."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -95,11 +95,11 @@ class Peer:
                 self._process.wait()
 
     def cpu(self) -> float:
-        """Return the seconds of the processor that its processes took so far."""
+        """Return the processor seconds of its processes so far."""
         return sum(map(_cpu, self._pids()))
 
     def memory(self) -> int:
-        """Return the bytes that its processes have."""
+        """Return the memory of its processes in bytes."""
         return sum(map(_memory, self._pids()))
 
     def _pids(self) -> list[int]:
@@ -129,7 +129,7 @@ class Peer:
 
 # ---------------------------------------------------------------- kproxy
 class Kproxy(Peer):
-    """kproxy that rewrites addresses, as it does unless told otherwise."""
+    """kproxy as it is by default: it rewrites addresses."""
 
     name = "kproxy, no capture"
     options: tuple[str, ...] = ("--no-capture",)
@@ -145,7 +145,7 @@ class Kproxy(Peer):
 
 
 class KproxyRecording(Kproxy):
-    """With everything kept in a file."""
+    """kproxy that records everything in a file."""
 
     name = "kproxy -w"
     options: tuple[str, ...] = ("-q",)
@@ -168,7 +168,7 @@ class KproxyRecording(Kproxy):
     def finish(self) -> None:
         self._dropped = self._dropped_bytes() - self._before
         if self._file.exists():
-            os.truncate(self._file, 0)  # gigabytes a second: the disk is not to be filled, nobody reads it
+            os.truncate(self._file, 0)  # do not fill the disk: gigabytes per second, which nothing reads
 
     @property
     def dropped(self) -> int:
@@ -185,7 +185,7 @@ class KproxyRecording(Kproxy):
 
 
 class KproxyDecoding(KproxyRecording):
-    """With every exchange as JSON, decoded as it comes."""
+    """kproxy that decodes every exchange at once and prints it as JSON."""
 
     name = "kproxy --json"
     options: tuple[str, ...] = ("--json", "--spool", "2GB")
@@ -196,7 +196,7 @@ class KproxyDecoding(KproxyRecording):
 
 # ---------------------------------------------------------------- others
 class Haproxy(Peer):
-    """HAProxy in TCP mode, with a thread for each processor, as it runs unless told otherwise."""
+    """HAProxy in TCP mode, by default with a thread for each processor."""
 
     name = "HAProxy"
 
@@ -215,7 +215,7 @@ class Haproxy(Peer):
 
 
 class HaproxyTcpdump(Haproxy):
-    """The same with tcpdump beside it, which records what clients say to it, with as large a buffer as kproxy's."""
+    """HAProxy, and tcpdump that records its clients' traffic with a buffer as large as kproxy's."""
 
     name = "HAProxy + tcpdump"
     records = True
@@ -273,7 +273,7 @@ class HaproxyTcpdump(Haproxy):
 
 
 class Kroxylicious(Peer):
-    """Kroxylicious, which knows Kafka and rewrites addresses as kproxy does."""
+    """Kroxylicious, which decodes Kafka and rewrites addresses like kproxy."""
 
     name = "Kroxylicious"
 
@@ -295,7 +295,7 @@ class Kroxylicious(Peer):
 
 
 class Socat(Peer):
-    """socat, a process for each connection."""
+    """socat, with a process for each connection."""
 
     name = "socat"
 
@@ -318,7 +318,7 @@ class Mitmproxy(Peer):
             run([venv / "bin" / "python", "-m", "pip", "install", "-q", MITMPROXY])
         [self.port] = free_ports(1)
         mode = f"reverse:tcp://127.0.0.1:{self.target}@127.0.0.1:{self.port}"
-        # it keeps all messages of a connection in memory, and would print them
+        # by default it keeps all messages of a connection in memory and prints them
         self._launch(
             [venv / "bin" / "mitmdump", "-q", "--set", f"confdir={self.folder}", "--mode", mode],
         )
@@ -338,7 +338,7 @@ PEERS: dict[str, type[Peer]] = {
 
 
 def _free_range(count: int) -> int:
-    """Return the first of several free ports in a row: a port for bootstrap, and those of brokers behind it."""
+    """Return the first of several consecutive free ports: one for bootstrap, the next for brokers."""
     while True:
         [first] = free_ports(1)
         if first + count < 65_536 and not any(map(listens, range(first, first + count))):
@@ -347,7 +347,7 @@ def _free_range(count: int) -> int:
 
 @contextlib.contextmanager
 def running(names: Sequence[str], target: int) -> Iterator[tuple[dict[str, Peer], dict[str, str]]]:
-    """Run peers in front of a port; give them, and why some could not."""
+    """Run peers in front of a port; yield them, and the reasons why others cannot run."""
     missing: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="kproxy-benchmark-"))

@@ -1,17 +1,17 @@
-"""What it costs to have a proxy in between: ``python -m benchmarks.proxy``.
+"""The cost of a proxy between client and broker: ``python -m benchmarks.proxy``.
 
-kproxy without capture, with it, and with every exchange decoded to JSON, beside no proxy at all, HAProxy in TCP mode
-(and with tcpdump beside it), Kroxylicious, socat and mitmproxy, with the loads of :mod:`benchmarks.loads`. All run all
-the time and are measured in turns, round by round; figures are medians over the rounds, ratios and differences are
-taken within a round. What the figures have to reach stands beside what was measured.
+Measures kproxy without a recording, with one, and with every exchange decoded to JSON, beside no proxy, HAProxy in TCP
+mode (alone and with tcpdump), Kroxylicious, socat and mitmproxy, with the loads of :mod:`benchmarks.loads`. All run at
+the same time and are measured in turns. Figures are medians over the rounds; ratios and differences are computed within
+a round. Aims are printed beside the figures.
 
     python -m benchmarks.proxy --only pingpong --only many
     python -m benchmarks.proxy --peers direct,kproxy,haproxy --rounds 2
 
-CPU is what the processes of the proxy took for a request, or for a MB where throughput counts, tcpdump's included;
-memory is theirs at the end of a measurement, with its connections open. What a recording left out is counted as
-dropped: bytes with kproxy, packets with tcpdump; where there was some, the rate is found at which there is none.
-It needs gcc, and root for tcpdump; whoever is not installed is left out.
+CPU is the processor time of the proxy's processes, tcpdump included, per request, or per MB if throughput counts.
+Memory is theirs at the end of a measurement, while its connections are open. Whatever a recording lacks counts as
+dropped: bytes for kproxy, packets for tcpdump. If anything was dropped, the benchmark searches for the highest rate
+without drops. It needs gcc, and root for tcpdump. Programs that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SUSTAINED_STEPS = 5
 _FILLED = Topic("benchmark-fetch")
 _MB_TO_FETCH_S = 0.2
 
-#: what a load leaves behind does not fill the disk
+#: keeps the data of a load from filling the disk
 _BROKER = {
     "log.segment.bytes": str(64 * MIB),
     "log.retention.bytes": str(256 * MIB),
@@ -54,11 +54,11 @@ _BROKER = {
 
 @dataclass
 class Sample:
-    """One peer in one round.
+    """The measurements of one peer in one round.
 
-    :ivar cpu_us: of the proxy, for a request, or for a MB of a bulk load
+    :ivar cpu_us: processor time of the proxy in microseconds per request, or per MB of a bulk load
     :ivar memory: bytes
-    :ivar dropped: what the recording left out
+    :ivar dropped: bytes or packets that the recording lacks
     """
 
     rate: float
@@ -72,9 +72,9 @@ class Sample:
 
 @dataclass
 class LoadResult:
-    """A load and its samples, by peer, one for each round.
+    """A load and its samples by peer, one per round.
 
-    :ivar sustained: the highest rate at which a peer that records dropped nothing
+    :ivar sustained: the highest rate at which a recording peer dropped nothing
     """
 
     load: Load
@@ -93,13 +93,13 @@ class LoadResult:
         return "mb_s" if self.load.bulk else "rate"
 
     def ratio(self, peer: str, base: str, what: str = "") -> float:
-        """How many times the throughput of ``base``, or of another figure."""
+        """Throughput, or another figure, as a multiple of that of ``base``."""
         pairs = zip(self.samples[peer], self.samples[base], strict=True)
         what = what or self.unit
         return median(getattr(one, what) / getattr(other, what) for one, other in pairs)
 
     def added(self, peer: str, what: str) -> float:
-        """Microseconds more than without a proxy."""
+        """Microseconds added to those without a proxy."""
         pairs = zip(self.samples[peer], self.samples["direct"], strict=True)
         return median(getattr(one, what) - getattr(other, what) for one, other in pairs)
 
@@ -109,7 +109,7 @@ class LoadResult:
 
 # ---------------------------------------------------------------- measuring
 class Course:
-    """Loads against one target, with peers in between."""
+    """Loads on one target through several peers."""
 
     def __init__(self, peers: dict[str, Peer], folder: Path, seconds: float) -> None:
         self._peers = peers
@@ -117,7 +117,7 @@ class Course:
         self._seconds = seconds
 
     def run(self, loads: Sequence[Load], rounds: int, topics: dict[str, Topic]) -> list[LoadResult]:
-        """Measure all in turns; who cannot carry a load is left out of it from then on."""
+        """Measure all peers in turns; a peer that fails with a load is skipped from then on."""
         done = [LoadResult(load) for load in loads]
         for number in range(-1, rounds):
             for each in done:
@@ -127,7 +127,7 @@ class Course:
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
         for each in done:
             for name, peer in self._peers.items():
-                # what a real broker takes is no matter of the proxy
+                # a real broker's costs are not the proxy's
                 if peer.records and each.has(name) and each.load.answer is not None:
                     each.sustained[name] = self._sustained(each, name)
         return done
@@ -138,7 +138,7 @@ class Course:
                 each.load, self._peers[name], topic, self._seconds if counts else _WARM_UP_S
             )
         except CannotRun as why:
-            if counts:  # what has just started may not be ready while it is warmed up
+            if counts:  # a program that just started may not be ready during the warm-up
                 each.failed[name] = str(why)
                 each.samples.pop(name, None)
             return
@@ -155,7 +155,7 @@ class Course:
         def done() -> None:
             nonlocal memory
             cpu.append(peer.cpu())
-            memory = peer.memory()  # takes its time with many processes
+            memory = peer.memory()  # slow with many processes
 
         peer.begin()
         try:
@@ -171,7 +171,7 @@ class Course:
         return Sample(got.rate, got.mb_s, got.p50, got.p99, used, memory, peer.dropped)
 
     def _sustained(self, each: LoadResult, name: str) -> float:
-        """Find the highest rate at which everything is recorded, by halving."""
+        """Find the highest rate at which everything is recorded, by bisection."""
         peer, load = self._peers[name], each.load
         if not any(sample.dropped for sample in each.samples[name]):
             return each.throughput(name)
@@ -189,7 +189,7 @@ class Course:
 
 @contextlib.contextmanager
 def _broker(folder: Path) -> Iterator[tuple[int, dict[str, Topic]]]:
-    """Run a real broker with a topic to produce to and one to fetch from; give its port and the topics."""
+    """Run a real broker with a topic to produce to and one to fetch from; yield its port and the topics."""
     from kafka.admin import KafkaAdminClient, NewTopic
 
     with Broker(folder / "broker", {_LISTENER: "PLAINTEXT"}, properties=_BROKER) as broker:
@@ -205,7 +205,7 @@ def _broker(folder: Path) -> Iterator[tuple[int, dict[str, Topic]]]:
 
 
 def measured(options: argparse.Namespace, left_out: dict[str, str]) -> Iterator[LoadResult]:
-    """Measure what was asked for; what is missing is said, and put into ``left_out``."""
+    """Run the selected measurements; report what is missing, and add it to ``left_out``."""
     wanted = [load for load in LOADS if not options.only or load.name in options.only]
     ours = [load for load in wanted if load.answer is not None]
     brokers = [load for load in wanted if load.answer is None]
@@ -234,7 +234,7 @@ def _tell(missing: dict[str, str], left_out: dict[str, str]) -> None:
 
 # ---------------------------------------------------------------- what came out
 def print_table(each: LoadResult) -> None:
-    """Print a line for each peer."""
+    """Print a line per peer."""
     what = "MB/s" if each.load.bulk else "requests/s"
     per = "MB" if each.load.bulk else "request"
     print(f"{each.load.name}: {each.load.about}")
@@ -257,7 +257,7 @@ def print_table(each: LoadResult) -> None:
 
 
 def aims(all_measured: Sequence[LoadResult]) -> Iterator[Aim]:
-    """Compare with what has to be reached, as far as it was measured."""
+    """Return the aims whose figures were measured."""
     for each in all_measured:
         name, bulk, real = each.load.name, each.load.bulk, each.load.answer is None
         if not real and (bulk or each.load.connections > 1):
@@ -297,7 +297,7 @@ def _added(each: LoadResult) -> Iterator[Aim]:
 
 
 def figures(each: LoadResult) -> dict[str, Any]:
-    """Return what was found with a load: medians, what kproxy has of each peer's figures, and all samples."""
+    """Return the results of a load: medians, kproxy's figures as ratios to each peer's, and all samples."""
     return {
         "about": each.load.about,
         "unit": "MB/s" if each.load.bulk else "requests/s",
@@ -322,7 +322,7 @@ def _figures_of(each: LoadResult, name: str) -> dict[str, Any]:
         found["of_direct"] = each.ratio(name, "direct")
         found["added"] = {part: each.added(name, part) for part in ("p50", "p99")}
     if name != "kproxy" and each.has("kproxy"):
-        # of kproxy without capture, as the other's; no proxy takes neither processor nor memory
+        # figures of kproxy without a recording; without a proxy there is neither processor time nor memory
         shares = ("cpu_us", "memory") if name != "direct" else ()
         found["kproxy"] = {"throughput": each.ratio("kproxy", name)}
         found["kproxy"] |= {

@@ -1,9 +1,9 @@
-"""How long questions take beside the exchange table alone: ``python -m benchmarks.questions [--mb N] [PART...]``.
+"""Time of questions beside the exchange table alone: ``python -m benchmarks.questions [--mb N] [PART...]``.
 
-The capture is made: idempotent producers, and consumers of groups that fetch the same batches, commit and heartbeat, of
-six partitions in three topics. Questions are about one of its twelve clients, about one of its topics, or about all.
-Each runs in a process of its own, in turns with the table; figures are medians, ratios are taken within a round. The
-exit code is 1 if a question takes more times as long as the table than it may. ``--topics 1`` puts all into one topic.
+The capture is generated: idempotent producers, and consumer groups that fetch the same batches, commit and send
+heartbeats, with six partitions in three topics. Questions are about one of its twelve clients, one of its topics, or
+everything. Each runs in its own process, alternating with the table. Figures are medians; ratios are computed within a
+round. The exit code is 1 if a question exceeds its allowed multiple of the table's time. ``--topics 1`` uses one topic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.outcome import Aim, for_programs
 class Question(NamedTuple):
     """A command, without the capture.
 
-    :ivar most: times as long as the table that it may take; 0 where nothing is aimed at
+    :ivar most: allowed multiple of the table's time; 0 if there is no aim
     """
 
     command: tuple[str, ...]
@@ -42,7 +42,7 @@ QUESTIONS = {
 
 
 def commands_of(file: Path, parts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the commands that are measured, by question."""
+    """Return the measured commands by question."""
     out = {}
     for part in parts:
         word, *options = QUESTIONS[part].command
@@ -51,7 +51,7 @@ def commands_of(file: Path, parts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def aims(figures: dict[str, dict[str, float]]) -> Iterator[Aim]:
-    """Compare with what each question may take."""
+    """Return the aim of each question."""
     for name, row in figures.items():
         if name in QUESTIONS and QUESTIONS[name].most:
             what = f"{name}: times the table's processor time"
@@ -59,7 +59,7 @@ def aims(figures: dict[str, dict[str, float]]) -> Iterator[Aim]:
 
 
 def print_table(figures: dict[str, dict[str, float]], size: int) -> None:
-    """Print what was measured."""
+    """Print the figures."""
     print(f"{size / MB:,.0f} MB of records on their way")
     print(f"  {'':20}{'wall s':>9}{'CPU s':>9}{'MB/s':>9}{'RSS MiB':>9}{'of the table':>14}")
     for name, row in figures.items():

@@ -1,14 +1,14 @@
-"""How fast captures become tables on Spark, beside one process and tshark: ``python -m benchmarks.spark``.
+"""Speed of making tables on Spark, beside one process and tshark: ``python -m benchmarks.spark``.
 
-All read the same file. Measured are the default tables (all but records) and the table of exchanges without bodies, by
-one process, and by Spark with one and two workers; a session is started once, and the second run in it counts. Beside
-that stands what one would write first, a shuffle of packets with their payload by connection, and ``tshark -T fields``
-with key, version and correlation ID.
+All read the same file. Measures the default tables (all but records) and the table of exchanges without bodies, in one
+process and on Spark with one and two workers; a session runs everything twice, and the second run counts. Peers are the
+obvious Spark job, which shuffles packets with their payload by connection, and ``tshark -T fields`` with key, version
+and correlation ID.
 
-Figures are seconds by the clock; memory is that of the largest worker process, and of this process, the driver without
-its JVM. From Spark's event log come the shuffled bytes, the serial share (time in which less than two tasks run, over
-the time of all tasks) and the longest task of a stage beside the median of its tasks (stages of eight or more tasks).
-Ratios are taken within a round.
+Figures are wall-clock seconds; memory is that of the largest worker process, and of this process, which is the driver
+without its JVM. Spark's event log gives the shuffled bytes, the serial share (time with fewer than two running tasks,
+over the time of all tasks), and the longest task of a stage over the median of its tasks (for stages of eight or more
+tasks). Ratios are computed within a round.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def single(file: Path, what: str) -> dict[str, float]:
 def spark(file: Path, what: str, master: str, ranges: int) -> dict[str, float]:
     """Write tables on Spark, twice.
 
-    :param ranges: how many the file is split into; 0 for ranges of the default size
+    :param ranges: number of ranges of the file; 0 for ranges of the default size
     """
     from captures.spark.pipeline import write_tables
 
@@ -86,7 +86,7 @@ def spark(file: Path, what: str, master: str, ranges: int) -> dict[str, float]:
 
 
 def naive(file: Path, _: str, master: str) -> dict[str, float]:
-    """Count the exchanges after a shuffle of all packets with their payload by connection."""
+    """Shuffle all packets with their payload by connection, and count the exchanges."""
     from benchmarks.spark_naive import count_exchanges
 
     return _on_spark(master, lambda _: count_exchanges(str(file)))
@@ -131,10 +131,10 @@ def _options(what: str) -> Any:
 
 
 class Task(NamedTuple):
-    """A task of Spark's event log.
+    """A task in Spark's event log.
 
     :ivar begin: seconds since the epoch, as ``end``
-    :ivar shuffled: bytes that it has written for others
+    :ivar shuffled: bytes that it wrote for other tasks
     """
 
     stage: int
@@ -156,7 +156,7 @@ def _tasks(log: Path) -> Iterator[Task]:
 
 
 def serial_share(tasks: Sequence[Task], begin: float, end: float) -> float:
-    """Return for how long less than two tasks ran, the driver's time included, over the time of all tasks."""
+    """Return the time with fewer than two running tasks, including the driver's, over the time of all tasks."""
     changes = sorted([(task.begin, 1) for task in tasks] + [(task.end, -1) for task in tasks] + [(end, 0)])
     serial, running = 0.0, 0
     for moment, change in changes:
@@ -166,7 +166,7 @@ def serial_share(tasks: Sequence[Task], begin: float, end: float) -> float:
 
 
 def longest_task(tasks: Sequence[Task]) -> float:
-    """Return the longest task over the median of its stage, of the stage where that is most."""
+    """Return the highest ratio of a stage's longest task to its median task."""
     stages: dict[int, list[float]] = {}
     for task in tasks:
         stages.setdefault(task.stage, []).append(task.end - task.begin)
@@ -180,7 +180,7 @@ def _own_memory() -> float:
 
 
 class _Memory:
-    """Watches the memory of the Python workers below this process."""
+    """Tracks the memory of the Python workers that are descendants of this process."""
 
     def __init__(self) -> None:
         self.most = 0.0
@@ -209,7 +209,7 @@ class _Memory:
 
 
 class _folder:  # noqa: N801  # a context manager
-    """A folder that is there for a while, on the disk that captures are on."""
+    """A temporary folder on the disk of the captures."""
 
     def __enter__(self) -> str:
         self._name = tempfile.mkdtemp(dir=Path(tempfile.gettempdir()) / "kproxy-benchmarks")
@@ -221,7 +221,7 @@ class _folder:  # noqa: N801  # a context manager
 
 # ---------------------------------------------------------------- all of them
 def run_one(how: str, what: str, file: Path, ranges: int = 0) -> dict[str, float]:
-    """Measure in a process of its own."""
+    """Run a measurement in its own process."""
     command = [
         sys.executable,
         "-m",
@@ -251,7 +251,7 @@ def _measure(how: str, what: str, file: Path, ranges: int) -> dict[str, float]:
 
 
 def plan(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return what is measured in each round."""
+    """Return the measurements of a round."""
     hows = [("single", DEFAULT), ("local[1]", DEFAULT), ("local[2]", DEFAULT)]
     hows += [("single", EXCHANGES), ("local[1]", EXCHANGES), ("local[2]", EXCHANGES)]
     if not options.ours:
@@ -262,7 +262,7 @@ def plan(options: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def missing(options: argparse.Namespace) -> dict[str, str]:
-    """Return what is compared with elsewhere, and why it is not here."""
+    """Return the programs that cannot be compared here, with the reason."""
     return {} if options.ours or shutil.which("tshark") else {"tshark": "tshark is not installed"}
 
 
@@ -270,7 +270,7 @@ Runs = dict[tuple[str, str], list[dict[str, float]]]
 
 
 def times(runs: Runs, what: str, ours: str, theirs: str) -> float | None:
-    """Return how many times as fast one is as another; None if one of them was not measured."""
+    """Return how many times as fast one is as another; None if either was not measured."""
     if (ours, what) not in runs or (theirs, what) not in runs:
         return None
     pairs = zip(runs[ours, what], runs[theirs, what], strict=True)
@@ -278,7 +278,7 @@ def times(runs: Runs, what: str, ours: str, theirs: str) -> float | None:
 
 
 def aims(runs: Runs, size: int) -> Iterator[Aim]:
-    """Compare with what is aimed at, as far as it was measured."""
+    """Return the aims whose figures were measured."""
     for what, ours, theirs, least in _TARGETS:
         ratio = times(runs, what, ours, theirs)
         if ratio is not None:
@@ -296,7 +296,7 @@ def aims(runs: Runs, size: int) -> Iterator[Aim]:
 
 
 def figures(runs: Runs, size: int) -> dict[str, Any]:
-    """Return medians of what was measured, and ratios, for programs."""
+    """Return medians and ratios as JSON values."""
     rows = [
         {"what": what, "how": how, "rounds": len(each)}
         | {name: median(run[name] for run in each) for name in each[0]}

@@ -1,4 +1,4 @@
-"""What one would write first: every packet with its payload is sent to whoever has its connection."""
+"""The obvious Spark job, as a peer: it shuffles every packet with its payload by connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUCKETS = 8
 
 
 class _All(dict[Pair, int]):
-    """Numbers all pairs as they are met, and holds any."""
+    """Numbers endpoint pairs in order of appearance, and contains all."""
 
     def __missing__(self, pair: Pair) -> int:
         self[pair] = len(self)
@@ -29,7 +29,7 @@ class _All(dict[Pair, int]):
 
 
 class _Packets:
-    """Reads ranges into packets, payload and all."""
+    """Reads ranges into packets with their payload."""
 
     def __init__(self, given: Input) -> None:
         self._given = given
@@ -55,7 +55,7 @@ class _Packets:
 
 
 class _Pair:
-    """Puts packets together to exchanges, and counts these."""
+    """Reassembles packets into exchanges, and counts them."""
 
     def __init__(self, given: Input) -> None:
         self._given = given
@@ -69,7 +69,7 @@ class _Pair:
             mine = sorted((row["part"], row["data"]) for row in rows if row["bucket"] == bucket)
             ranges = self._given.plan.ranges
             with self._given.plan.source() as source:
-                # numbers of packets only have to rise
+                # packet numbers only need to increase
                 stitcher = Stitcher(source, ranges, [number << 32 for number in range(len(ranges))])
                 for part, data in mine:
                     stitcher.feed(part, unpack(data))
@@ -78,7 +78,7 @@ class _Pair:
 
 
 def count_exchanges(path: str) -> int:
-    """Return how many exchanges a capture has."""
+    """Return the number of exchanges in a capture."""
     from captures.spark.session import session
 
     spark = session()

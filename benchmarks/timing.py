@@ -1,7 +1,7 @@
-"""Timing side by side: candidates take turns within each round, so that a busy machine disturbs all alike.
+"""Timing side by side: candidates alternate within each round, so that a busy machine slows all of them alike.
 
-Ratios are taken within a round and their median is reported: a machine that is slow for a second is slow for both.
-The garbage collector rests while a candidate runs, as with ``timeit``: its pauses fall on whoever is next.
+Ratios are computed within a round, and their median is reported. Garbage collection is off while a candidate runs, as
+with ``timeit``, because a pause could hit any candidate.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from time import perf_counter_ns
 
 Action = Callable[[], object]
 
-SLICE_NS = 1_000_000  # how long one candidate runs before the next has its turn
+SLICE_NS = 1_000_000  # how long a candidate runs before the next
 
 
 class Timings:
-    """Microseconds a call, one figure for each round."""
+    """Microseconds per call, one figure per round."""
 
     def __init__(self, times: dict[str, list[float]]) -> None:
         self.times = times
@@ -28,12 +28,12 @@ class Timings:
         return median(self.times[name])
 
     def ratio(self, name: str, base: str) -> float:
-        """Return how many times as long as ``base`` a candidate takes: the median over the rounds."""
+        """Return a candidate's time as a multiple of that of ``base``: the median over the rounds."""
         return median(one / other for one, other in zip(self.times[name], self.times[base], strict=True))
 
 
 def interleaved(candidates: Mapping[str, Action], rounds: int) -> Timings:
-    """Time the candidates in turns."""
+    """Time the candidates alternately."""
     repeats = {name: _repeats(action) for name, action in candidates.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
@@ -60,7 +60,7 @@ def _time(action: Action, repeats: int) -> float:
 
 
 def _repeats(action: Action) -> int:
-    """Find out how many calls fill a slice; the first call, which may generate code, is not counted."""
+    """Return how many calls fill a slice, not counting the first call, which may generate code."""
     action()
     once = max(min(_time(action, 3) for _ in range(3)), 0.05)
     return max(1, round(SLICE_NS / 1000 / once))

@@ -1,16 +1,17 @@
-"""How quick the terminal UI is with a million exchanges: ``python -m benchmarks.tui [--exchanges N] [PART...]``.
+"""Speed of the terminal UI with a million exchanges: ``python -m benchmarks.tui [--exchanges N] [PART...]``.
 
-The whole application runs headless at 200x50; what it would write to a terminal is made, and thrown away. Parts, each
-in a process of its own:
+The whole application runs headless at 200x50. Its terminal output is rendered and discarded. Parts, each in its own
+process:
 
-* ``open``: until the list shows all exchanges, beside the table alone, which was made in the same process before
-* ``scroll``: updates of the screen while the list is scrolled by lines, pages and jumps
-* ``follow``: 5,000 new exchanges a second, followed: how far the list is behind, how late the event loop is
-* ``filter``: until the list shows what fits, and how late the event loop is meanwhile
-* ``memory``: the largest resident memory, beside that of the table alone
-* ``peer``: Textual's own DataTable with some thousand rows of the same texts, loaded
+* ``open``: time until the list shows all exchanges, beside the table alone, built before in the same process
+* ``scroll``: updates of the screen while the list scrolls by lines, pages and jumps
+* ``follow``: following 5,000 new exchanges per second: how far the list lags, how late the event loop is
+* ``filter``: time until the list shows the matches, and how late the event loop is meanwhile
+* ``memory``: peak resident memory, beside that of the table alone
+* ``peer``: Textual's own DataTable with a few thousand rows of the same texts
 
-An update is what a key does and the painting that it leads to, by the clock: decoding in other threads takes its part.
+An update is the handling of a key and the repaint that follows, in wall-clock time, which decoding in other threads
+prolongs.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ PEER_ROWS = 20_000
 MIB = 1 << 20
 MS = 1000.0
 
-_SLOWER_S = 0.5  # to open, than the table alone
+_SLOWER_S = 0.5  # allowed beyond the time of the table alone
 _FRAME_MS = 16.0
-_FOLLOWED = 0.99  # of what is written
+_FOLLOWED = 0.99  # share of the written exchanges
 _MOST_BEHIND_S = 1.0
 
 FILTERS = (
@@ -75,7 +76,7 @@ _WRITE_STEP = 0.01
 
 # ---------------------------------------------------------------- the application, measured
 class MeasuredScreen(MainScreen):
-    """Notes how long each update takes.
+    """Records the time of each update.
 
     :ivar updates: seconds
     """
@@ -91,7 +92,7 @@ class MeasuredScreen(MainScreen):
 
 
 class MeasuredApp(KproxyApp):
-    """Makes what a terminal would be sent, and sends it nowhere."""
+    """Renders terminal output and discards it."""
 
     def get_default_screen(self) -> MeasuredScreen:
         """Return the main screen."""
@@ -114,7 +115,7 @@ async def _application(session: Session) -> AsyncIterator[tuple[MeasuredScreen, 
 
 @asynccontextmanager
 async def _opened(path: str) -> AsyncIterator[tuple[MeasuredScreen, ExchangeList]]:
-    """Open a capture, and wait until the list shows all of it."""
+    """Open a capture, and wait until the list is complete."""
     session = Session(open_capture(path), title=path)
     async with _application(session) as (screen, shown):
         await _until(lambda: session.status.finished and _lines(shown) == session.status.exchanges)
@@ -123,7 +124,7 @@ async def _opened(path: str) -> AsyncIterator[tuple[MeasuredScreen, ExchangeList
 
 
 def _lines(shown: ExchangeList) -> int:
-    """Return how many exchanges the list shows; it has a line of titles."""
+    """Return how many exchanges the list shows; it also has a header line."""
     return shown.virtual_size.height - 1
 
 
@@ -133,7 +134,7 @@ async def _until(condition: Callable[[], bool], pause: float = 0.002) -> None:
 
 
 async def _lateness(during: Awaitable[object]) -> list[float]:
-    """Return how late the event loop was again and again while something went on, in seconds."""
+    """Return repeated measurements of the event loop's lateness during some work, in seconds."""
     late: list[float] = []
 
     async def watch() -> None:
@@ -210,7 +211,7 @@ async def _scroll(path: str) -> Figures:
                 await _until(lambda: bool(screen.updates), 0.0)
                 times.append(acted + screen.updates[0])
                 await asyncio.sleep(0.01)
-                times.extend(screen.updates[1:])  # when what came into sight has been decoded
+                times.extend(screen.updates[1:])  # once the visible rows are decoded
             found[label] = _distribution(times)
     return found
 
@@ -250,7 +251,7 @@ async def _follow(path: str) -> Figures:
 
 
 def _write(source: str, target: str, rate: float) -> None:
-    """Write a file again at so many bytes a second, until there is no more or it is ended."""
+    """Copy a file at a rate in bytes per second, until its end or until stopped."""
     began = time.monotonic()
     with Path(source).open("rb") as read, Path(target).open("wb", buffering=0) as written:
         while data := read.read(max(int((time.monotonic() - began) * rate) - read.tell(), 24)):
@@ -320,7 +321,7 @@ PARTS: dict[str, Callable[[str], Coroutine[Any, Any, Figures]]] = {
 
 # ---------------------------------------------------------------- what came out
 def lines(part: str, found: Figures) -> Iterator[str]:
-    """Yield what is printed of a part."""
+    """Yield the printed lines of a part."""
     match part:
         case "open":
             yield f"{'table alone':<28} {found['table_s']:6.2f} s   {found['exchanges']:,} exchanges"
@@ -357,7 +358,7 @@ def _distributions(found: Figures) -> Iterator[str]:
 
 
 def aims(figures: dict[str, Figures]) -> Iterator[Aim]:
-    """Compare with what is aimed at, as far as it was measured."""
+    """Return the aims whose figures were measured."""
     if opened := figures.get("open"):
         more = opened["all_s"] - opened["table_s"]
         yield Aim("s until all is in the list, beyond the table alone", more, _SLOWER_S, at_most=True)
@@ -377,7 +378,7 @@ def _child(*arguments: str) -> subprocess.Popen[str]:
 
 
 def make(path: Path, exchanges: int) -> None:
-    """Write a capture of about so many exchanges: Heartbeat, OffsetCommit and small Produce of 200 clients."""
+    """Write a capture of about `exchanges` exchanges: Heartbeat, OffsetCommit and small Produce of 200 clients."""
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder, "unit.pcap")
         traffic.GENERATED["tiny"](unit)
@@ -386,7 +387,7 @@ def make(path: Path, exchanges: int) -> None:
 
 
 def main() -> None:
-    """Make the capture, and print the figures of the parts."""
+    """Generate the capture, and print the figures of the parts."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tui")
     parser.add_argument("--exchanges", type=int, default=EXCHANGES)
     parser.add_argument("--capture", help="use this capture")

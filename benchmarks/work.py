@@ -1,42 +1,41 @@
 """How much work kproxy does, counted: ``python -m benchmarks.work [JOB...] [--json] [--write]``.
 
-Seconds differ from machine to machine, and from one minute to the next; so what guards kproxy in the test run against
-doing more than it has to (``tests/benchmarks/test_work.py``) is counts. They are told for one exchange, message,
-record or piece (:mod:`benchmarks.jobs`), and kept in ``benchmarks/work.json``:
+Seconds differ between machines and from one minute to the next. So the test that guards against needless work
+(``tests/benchmarks/test_work.py``) compares counts instead. They are given per exchange, message, record or piece
+(:mod:`benchmarks.jobs`) and stored in ``benchmarks/work.json``:
 
 ``calls``
-    Calls of functions of kproxy itself, generated decoders among them; a generator is called each time it goes on.
+    Calls of kproxy's own functions, including generated decoders. Resuming a generator counts as a call.
 ``other calls``
-    Calls that these make of functions of others, written in C or in Python. What those call themselves is not
-    counted: it is a matter of their version. Both as :mod:`cProfile` counts them, which misses none; it does not see
-    numpy's ufuncs and the making of objects by classes written in C.
+    Calls that these make of other functions, in C or Python. The calls inside those depend on their version and are
+    not counted. Both are counts of :mod:`cProfile`, which is complete except for numpy's ufuncs and the construction of
+    objects by classes written in C.
 ``lines``
-    Lines of kproxy that are executed, once more for each round of a loop: work that calls nothing.
+    Executed lines of kproxy, once per iteration of a loop: work without calls.
 ``allocated``
-    Bytes of memory asked for, line by line, whether they are given back at once or not: what is copied is in it,
-    once for each copy. For each line it is the most that memory grew in it, as :mod:`tracemalloc` sees it; so what a
-    line gives back before it takes more is counted once, and objects that Python keeps for being used again (tuples,
-    lists, dictionaries, floats) count as nothing. For each call there are some two hundred bytes that come of the
-    tracing.
+    Bytes of memory allocated, line by line, whether or not they are freed at once, so every copy counts. For each line
+    it is the peak growth of memory that :mod:`tracemalloc` sees. Memory that a line frees before it allocates more
+    counts once, and objects that Python recycles (tuples, lists, dictionaries, floats) count as nothing. Tracing itself
+    adds some two hundred bytes per call.
 ``peak``
-    The most memory in use at a time, in bytes, beyond what there was before.
+    Peak memory in use, in bytes, beyond that before the run.
 ``kept``
-    Objects made: blocks of memory that what came out still holds (:func:`sys.getallocatedblocks`).
+    Objects made: memory blocks that the result still holds (:func:`sys.getallocatedblocks`).
 ``read``
-    Bytes read from files, however often.
+    Bytes read from files, counted each time.
 ``checked``
-    Bytes of which a checksum was made.
+    Bytes covered by computed checksums.
 
-Counts are taken in a process of its own, with a fixed seed of hashes, in an empty folder whose path is always equally
-long, with the garbage collector off, and after runs that import, generate code and fill caches. So they come out the
-same in every process: calls, lines and bytes read or checked exactly. Memory differs by less than a thousandth, as
-Python's cache of methods depends on where the system has put classes.
+Counting runs in its own process, with a fixed hash seed, in an empty folder with a path of fixed length, without
+garbage collection, and after runs that import modules, generate code and fill caches. So counts are the same in every
+process: calls, lines and bytes read or checked exactly, memory within a thousandth, because Python's method cache
+depends on the addresses of classes.
 
-A count may be :data:`MORE` of the kept one, and not below :data:`LESS` of it, so that gains are kept as well:
-``--write`` does that, and is run by whoever changes how much work is done, together with that change. That holds for
-the version of Python that counts were kept with. Another one inlines comprehensions, numbers lines and lays out
-objects differently, so that there only :data:`MORE_ELSEWHERE` is a bound, or :data:`ELSEWHERE`. What is
-:data:`MEMORY` depends on numpy, pyarrow and msgspec likewise.
+A count may exceed the stored one by the factor :data:`MORE`, and must not fall below :data:`LESS` of it, so that gains
+are stored too: whoever changes the amount of work runs ``--write`` in the same commit. This holds for the version of
+Python that the counts were stored with. Another version inlines comprehensions, numbers lines and lays out objects
+differently, so there the bounds are :data:`MORE_ELSEWHERE` and :data:`ELSEWHERE`. Likewise, :data:`MEMORY` depends on
+numpy, pyarrow and msgspec.
 """
 
 from __future__ import annotations
@@ -97,11 +96,11 @@ _GENERATED = ("<decoder of", "<walk>", "<projection>", "<filter>", "<field>")
 # ---------------------------------------------------------------- counting, in a process of its own
 @dataclass
 class JobWork:
-    """What one job takes.
+    """The counted work of a job.
 
-    :ivar units: how many of ``unit`` were done
+    :ivar units: number of processed units
     :ivar counts: of the whole run
-    :ivar functions: count -> function -> its share of it; all that have one when counted, the largest when kept
+    :ivar functions: count -> function -> its share; all functions when counted, the largest ones when stored
     """
 
     unit: str
@@ -110,11 +109,11 @@ class JobWork:
     functions: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def each(self, name: str) -> float:
-        """Return a count for one unit."""
+        """Return a count per unit."""
         return self.counts[name] / self.units
 
     def largest(self) -> JobWork:
-        """Return it with the largest functions only."""
+        """Return a copy with only the largest functions."""
         functions = {
             name: dict(sorted(found.items(), key=lambda each: (-each[1], each[0]))[:_MOST_FUNCTIONS])
             for name, found in self.functions.items()
@@ -127,7 +126,7 @@ def _is_own(code: CodeType) -> bool:
 
 
 def _name(code: CodeType | str) -> str:
-    """Return what a function is called in figures, without anything that depends on where it is installed."""
+    """Return the name of a function in figures, without its installation path."""
     if isinstance(code, str):
         return _ADDRESS.sub("", code.strip("<>"))
     file = code.co_filename
@@ -139,7 +138,7 @@ def _name(code: CodeType | str) -> str:
 
 
 def _calls(run: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
-    """Return calls of own functions, and those that they make of others."""
+    """Return the calls of kproxy's functions, and their calls of others."""
     profile = cProfile.Profile()
     profile.enable()
     try:
@@ -159,10 +158,10 @@ def _calls(run: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
 
 
 class _Lines:
-    """Counts lines, and the memory that each asks for.
+    """Counts executed lines and the memory that each allocates.
 
-    Memory is asked for between two events of own code; what the first of them stands for is who asked for it. Code is
-    told apart by its identity, as its hash takes longer than all the rest.
+    Memory allocated between two events of kproxy's code is attributed to the first of them. Code objects are identified
+    by ``id``, because their hash takes longer than everything else here.
     """
 
     def __init__(self) -> None:
@@ -192,7 +191,7 @@ class _Lines:
                 owned[own] = _is_own(code), code
             if not owned[own][0]:
                 return None
-            # a frame is an object only where somebody looks at it
+            # Python makes a frame object only if it is requested
             grown = traced()[1] - level - size(frame)
             if grown > 0:
                 allocated[at] += grown
@@ -236,9 +235,7 @@ def _lines_and_memory(run: Callable[[], object]) -> tuple[Counter[str], Counter[
 def _lines(run: Callable[[], object]) -> int:
     """Return lines executed."""
     lines = 0
-    owned: dict[
-        int, tuple[bool, CodeType]
-    ] = {}  # code that is gone could have its identity taken by other code
+    owned: dict[int, tuple[bool, CodeType]] = {}  # keeps code alive, so that no other code gets the same id
 
     def called(frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
         code = frame.f_code
@@ -277,7 +274,7 @@ def _held(run: Callable[[], object]) -> int:
     held = run()
     after = sys.getallocatedblocks()
     del held
-    return after - before - 1  # the figure from before is an object as well
+    return after - before - 1  # minus the object of the first figure
 
 
 def _seams(run: Callable[[], object]) -> tuple[int, int]:
@@ -317,9 +314,9 @@ def _seams(run: Callable[[], object]) -> tuple[int, int]:
 
 
 def count(run: Callable[[], object], unit: str, units: int, *, memory: bool = True) -> JobWork:
-    """Count what a job takes, after it was run so that nothing is done for the first time.
+    """Count the work of a job, after warm-up runs.
 
-    :param memory: count all; otherwise calls and lines only, which is done sooner
+    :param memory: count everything; otherwise only calls and lines, which is faster
     """
     gc.disable()
     try:
@@ -360,11 +357,11 @@ def _count_here(names: Sequence[str], *, twice: bool) -> Iterator[dict[str, Any]
         yield {"job": job.name, "found": asdict(found), "double": double and asdict(double)}
 
 
-# ---------------------------------------------------------------- asking that process
+# ---------------------------------------------------------------- starting that process
 class MeasuredJob(NamedTuple):
     """Counts of a job.
 
-    :ivar double: of the same with twice the traffic, if that was asked for
+    :ivar double: counts with twice the traffic, if requested
     """
 
     found: JobWork
@@ -372,7 +369,7 @@ class MeasuredJob(NamedTuple):
 
 
 def jobs() -> dict[str, str]:
-    """Return the jobs there are, and their units."""
+    """Return the jobs and their units."""
     from benchmarks.jobs import JOBS
 
     return {job.name: job.unit for job in JOBS}
@@ -381,12 +378,12 @@ def jobs() -> dict[str, str]:
 def measured(
     names: Iterable[str] = (), *, twice: bool = False, first: str = "", folder: str | None = None
 ) -> dict[str, MeasuredJob]:
-    """Count jobs in a process of their own.
+    """Count jobs in a separate process.
 
-    :param names: of the jobs, all if there are none
-    :param twice: count them with twice the traffic too
-    :param first: Python that is run in that process first
-    :param folder: where it has its files, None for the usual place of temporary ones
+    :param names: names of jobs; all if empty
+    :param twice: count also with twice the traffic
+    :param first: Python code that the process runs first
+    :param folder: folder for its files; None for the default temporary folder
     :raises RuntimeError: if that process fails
     """
     wanted = list(names) or list(jobs())
@@ -411,7 +408,7 @@ def measured(
 
 
 def _of_fixed_length(folder: Path) -> Path:
-    """Make a folder in another whose path is as long as that of every other: texts take memory."""
+    """Make a folder whose path has a fixed length, because paths take memory."""
     more = _PATH - len(os.fsencode(folder)) - 1
     if more < 1:
         return folder
@@ -421,7 +418,7 @@ def _of_fixed_length(folder: Path) -> Path:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """Return the same variables everywhere, as far as programs run with them."""
+    """Return environment variables that are the same everywhere, except those that programs need."""
     passed = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
     return passed | {
         "PYTHONPATH": str(ROOT),
@@ -436,7 +433,7 @@ def _environment(folder: str) -> dict[str, str]:
 
 
 def _serve(names: Sequence[str], twice: bool) -> None:
-    """Count, and write a line for each job to what was standard output."""
+    """Count, and write a line per job to the original standard output."""
     out = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -445,13 +442,13 @@ def _serve(names: Sequence[str], twice: bool) -> None:
             out.write(json.dumps(each) + "\n")
 
 
-# ---------------------------------------------------------------- what is kept
+# ---------------------------------------------------------------- stored counts
 @dataclass
 class KeptCounts:
-    """The counts that hold.
+    """The stored counts.
 
-    :ivar python: version they were counted with, ``3.11``
-    :ivar libraries: versions of those on which :data:`MEMORY` depends
+    :ivar python: version of Python that they were counted with, such as ``3.11``
+    :ivar libraries: versions of the libraries on which :data:`MEMORY` depends
     """
 
     python: str
@@ -460,14 +457,14 @@ class KeptCounts:
 
     @classmethod
     def here(cls, counted: Mapping[str, JobWork]) -> KeptCounts:
-        """Return counts as they are kept if they were counted here."""
+        """Return the counts in stored form, with the versions of this process."""
         libraries = {name: version(name) for name in _LIBRARIES}
         python = ".".join(platform.python_version_tuple()[:2])
         return cls(python, libraries, {name: each.largest() for name, each in counted.items()})
 
     @classmethod
     def load(cls, path: Path | None = None) -> KeptCounts:
-        """Read those that are kept."""
+        """Read the stored counts."""
         shape = json.loads((path or KEPT).read_text())
         return cls(
             shape["python"],
@@ -476,12 +473,12 @@ class KeptCounts:
         )
 
     def save(self) -> None:
-        """Keep them."""
+        """Store the counts."""
         KEPT.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
 def table(kept: KeptCounts) -> list[tuple[str, ...]]:
-    """Return the kept counts as a table: a line with titles, then one for each job; figures are for one unit."""
+    """Return the stored counts as a table: a header, then a row per job; figures are per unit."""
     lines = [("job", "for one", *COUNTS)]
     for name, job in kept.jobs.items():
         lines.append((name, job.unit, *(_figure(job.each(each)) for each in COUNTS)))
@@ -489,7 +486,7 @@ def table(kept: KeptCounts) -> list[tuple[str, ...]]:
 
 
 def _figure(value: float) -> str:
-    """Return a figure with three digits that count, or all before the point."""
+    """Return a figure with three significant digits, or as an integer."""
     if not value:
         return "0"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -497,9 +494,9 @@ def _figure(value: float) -> str:
 
 # ---------------------------------------------------------------- the guard
 def compare(kept: KeptCounts, found: Mapping[str, JobWork], here: KeptCounts | None = None) -> list[str]:
-    """Return what is wrong with counts, one text for each count of a job; none if all is well.
+    """Return the deviations from the stored counts, one text per count of a job.
 
-    :param here: what versions they were counted with, None for those of this process
+    :param here: versions that they were counted with; None for those of this process
     """
     here = KeptCounts.here({}) if here is None else here
     wrong = []
@@ -516,7 +513,7 @@ def compare(kept: KeptCounts, found: Mapping[str, JobWork], here: KeptCounts | N
 
 
 def _compared(job: str, name: str, kept: JobWork, now: JobWork, *, same: bool) -> str:
-    """Return what is wrong with one count, empty if nothing is.
+    """Return the deviation of a count as text, empty if there is none.
 
     :param same: whether both were counted with the same versions
     """
@@ -535,9 +532,9 @@ def _compared(job: str, name: str, kept: JobWork, now: JobWork, *, same: bool) -
 
 
 def _grown(name: str, kept: JobWork, now: JobWork) -> Iterator[str]:
-    """Yield the functions of which a count grew most.
+    """Yield the functions whose count grew most.
 
-    Of those that are not kept it is only known that each had less than the last one that is.
+    Each function that is not stored had less than the last one that is.
     """
     if name not in now.functions:
         return
@@ -556,8 +553,8 @@ def _grown(name: str, kept: JobWork, now: JobWork) -> Iterator[str]:
 
 
 def not_linear(job: str, found: JobWork, double: JobWork) -> list[str]:
-    """Return which counts grow faster than the traffic, one text each."""
-    # halves of units: a capture that is twice as long may have an exchange more or less
+    """Return the counts that grow faster than the traffic, one text each."""
+    # half a unit: a capture of twice the length may have one exchange more or less
     times = TWICE * double.units / (2 * found.units)
     return [
         f"{job}: twice the traffic takes {double.counts[name] / found.counts[name]:.2f} times the {name}"
@@ -568,7 +565,7 @@ def not_linear(job: str, found: JobWork, double: JobWork) -> list[str]:
 
 # ---------------------------------------------------------------- the command
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Count, and print or keep what came out."""
+    """Count, and print or store the result."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.work",
         description=__doc__,
@@ -601,7 +598,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _keep(found: KeptCounts) -> None:
-    """Keep what was counted; of jobs that were not, what is kept, if it was counted with the same versions."""
+    """Store the counts, and keep those of other jobs if they were counted with the same versions."""
     every = jobs()
     if KEPT.exists():
         kept = KeptCounts.load()

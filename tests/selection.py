@@ -1,22 +1,23 @@
-"""Which tests run: without arguments the default ones, in three minutes on two cores.
+"""Selects which tests run. Without arguments pytest runs the default ones, in three minutes on two cores.
 
 ``slow``
-    is left out by default. So are, where a test is marked ``sample(n)``, all but ``n`` of its cases, which
-    checksums of their names choose.
+    marks tests that do not run by default. A test marked ``sample(n)`` runs ``n`` of its cases by default, chosen by
+    the checksums of their names; its other cases are slow.
 ``quick``
     marks modules of the inner loop, one from every floor: ``pytest -m quick``.
 
-What is asked for by name runs: a folder, a file, ``-k``, or a marker (``-m slow`` runs what the default leaves out).
+Tests that are named always run: by folder, by file, by ``-k`` or by marker (``-m slow`` runs those that the default
+leaves out).
 
-In the gate, slow cases take turns: of those of one test function every fifth runs, and always at least one.
+In the gate, slow cases take turns: one in five cases of each test function runs, and at least one.
 
 ``turns(n)``
-    says it otherwise: every ``n``-th, and with ``turns(1)`` all of them. These are for cases that check different
-    things, and for what any change of a text can break: generated pages, and screens that are drawn (what asks for
-    ``snap_compare`` never takes turns).
+    runs one in ``n`` instead, so ``turns(1)`` runs all. It is for cases that check different things, and for output
+    that any change of wording can break: generated pages and screens. Tests with the fixture ``snap_compare`` never
+    take turns.
 
-``.ci/run`` sets :data:`TURN`, which is the same for all commits of a day. Where the variable is not set or empty, every
-case runs.
+``.ci/run`` sets :data:`TURN`, which is the same for all commits of a day. Without the variable, or if it is empty,
+every case runs.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ from hypothesis import settings
 
 DEFAULT, QUICK = "not slow", "quick"
 
-#: what takes seconds to make: a Spark session, key stores by Java, packages. Tests that need one are slow
+#: fixtures that take seconds to set up (a Spark session, key stores made by Java, packages): their tests are slow
 SLOW_FIXTURES = frozenset({"spark", "java_stores", "build"})
 
-#: how many examples a property is tried with, where it does not say itself; HYPOTHESIS_PROFILE chooses
+#: default number of examples of a property test, by HYPOTHESIS_PROFILE
 EXAMPLES = {"default": 20, "ci": 100}
 
-#: environment variable with the number of the turn
+#: the environment variable that holds the number of the turn
 TURN = "TESTS_TURN"
 
-#: how many turns the slow cases of a test take together, where it does not say itself
+#: default number of turns that cover all slow cases of a test
 TURNS = 5
 
-#: of tests with one of these all cases run in each turn
+#: tests with one of these fixtures run all cases in each turn
 ALWAYS_FIXTURES = frozenset({"snap_compare"})
 
 
 def configure(config: pytest.Config) -> None:
-    """Choose the default tests where none are named, and how many examples properties get."""
+    """Select the default tests if none are named, and the number of examples of property tests."""
     for name, examples in EXAMPLES.items():
         settings.register_profile(name, max_examples=examples, deadline=None)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
@@ -59,7 +60,7 @@ def configure(config: pytest.Config) -> None:
 
 
 def is_left_out(path: Path, config: pytest.Config) -> bool:
-    """Tell whether no test of a module is wanted, from its text, as importing all modules takes half a minute."""
+    """Return whether to skip a whole module, judged by its text: importing all modules takes half a minute."""
     if not (path.name.startswith("test_") and path.suffix == ".py"):
         return False
     if config.option.markexpr == QUICK:
@@ -70,7 +71,7 @@ def is_left_out(path: Path, config: pytest.Config) -> bool:
 
 
 def leave_to_other_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the slow cases that other turns run; as many turns in a row as a test takes run all of its cases."""
+    """Deselect the slow cases that other turns run. With ``turns(n)``, ``n`` turns in a row run all cases."""
     turn = os.environ.get(TURN)
     if not turn:
         return
@@ -92,7 +93,7 @@ def leave_to_other_turns(config: pytest.Config, items: list[pytest.Item]) -> Non
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs a slow fixture, and those cases of sampled tests that are not in the sample."""
+    """Mark as slow the tests that need a slow fixture, and the cases of sampled tests outside the sample."""
     for item in items:
         if not SLOW_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
@@ -106,9 +107,9 @@ def _cases(
 ) -> Iterator[tuple[int, list[pytest.Item]]]:
     """Yield the argument of each test's marker `name`, and the test's cases.
 
-    They are in the order of checksums of their names, so that neighbours are of no kind.
+    Cases are sorted by the checksums of their names, so that neighbouring cases are unrelated.
 
-    :param default: the argument where a test has no such marker; None leaves these tests out
+    :param default: the argument for tests without the marker; None skips these tests
     """
     tests = defaultdict(list)
     for item in items:

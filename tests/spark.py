@@ -1,7 +1,7 @@
-"""The Spark session of the tests, and the one worker of xdist that has it.
+"""The Spark session of the tests, and the xdist worker that owns it.
 
-A session is a JVM of half a gigabyte that takes seconds to start. So all tests that ask for the fixture ``spark`` are
-run by one worker, which is given them first; the others share what is left as they always do (``--dist load``).
+A session is a JVM of half a gigabyte that takes seconds to start. So one worker runs all tests that use the fixture
+``spark``, and runs them first. The other workers share the remaining tests as usual (``--dist load``).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: the optimizing compiler and threads for garbage take two fifths of the processor time of the tests' JVMs, and gain
-#: them nothing
+#: the optimizing compiler and parallel garbage collection would take two fifths of the processor time of these
+#: short-lived JVMs and save none
 LIGHT = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-#: the same as options of a command that has a JVM of its own
+#: the same as options of a kproxy command that starts its own JVM
 SHORT_LIVED = tuple(each for setting in LIGHT.items() for each in ("--spark-conf", "=".join(setting)))
 
 _GROUP = "@spark"
@@ -25,7 +25,7 @@ _GROUP = "@spark"
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session that runs two tasks side by side and tries each up to four times, as a cluster does."""
+    """A session that runs two tasks at a time and tries each up to four times, as a cluster does."""
     from captures.spark.session import session, stop
 
     spark = session("local[2,4]", settings={"spark.driver.memory": "768m", **LIGHT})
@@ -34,18 +34,18 @@ def spark() -> Iterator[SparkSession]:
 
 
 def mark_tests(items: list[pytest.Item]) -> None:
-    """Let the names of tests tell the scheduler, which is in another process, that they need the session."""
+    """Add a suffix to the IDs of tests that need the session. IDs are all that the scheduler sees of a test."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item._nodeid = f"{item.nodeid}{_GROUP}"  # as xdist does with its own groups
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return what hands tests out to workers."""
+    """Return the scheduler that distributes tests to workers."""
     from xdist.scheduler.load import LoadScheduling
 
     class OneWorkerForSpark(LoadScheduling):
-        """Gives all tests that need the session to the worker that is asked first."""
+        """Sends all tests that need the session to the first worker."""
 
         _given = False
 
