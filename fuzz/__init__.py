@@ -1,12 +1,12 @@
-"""Fuzzing: any bytes are fed to what reads bytes of others, and what must hold for all of them is checked.
+"""Fuzzing: arbitrary bytes are fed to all code that reads untrusted bytes, and invariants are checked.
 
-``python -m fuzz TARGET`` runs one target under atheris, which looks for inputs that reach new code; without atheris
-every input that is kept can still be run through its target (``python -m fuzz TARGET FILE...``, ``tests/fuzz``).
+``python -m fuzz TARGET`` runs a target under atheris, which searches for inputs that reach new code. Without atheris,
+stored inputs can still be run through their target (``python -m fuzz TARGET FILE...``, ``tests/fuzz``).
 
 Rules of this package:
 
-* A target is one module of :mod:`fuzz.targets`. Its docstring states what it feeds and what must hold.
-* A target depends on nothing but its input: no clock, no random numbers, no state of earlier inputs.
-* ``corpus/TARGET`` holds the inputs to begin with; ``python -m fuzz.seeds`` makes them anew.
-* ``found/TARGET`` holds every input that ever broke a target. The defect is mended, the input stays.
+* A target is a module of :mod:`fuzz.targets`. Its docstring states its input and its invariants.
+* A target depends on its input alone: no clock, no random numbers, no state from earlier inputs.
+* ``corpus/TARGET`` holds the seeds; ``python -m fuzz.seeds`` regenerates them.
+* ``found/TARGET`` holds every input that ever broke a target. Defects are fixed; the inputs stay.
 """

@@ -1,6 +1,6 @@
-"""``python -m fuzz TARGET``: fuzz a target, or run inputs that are kept through it.
+"""``python -m fuzz TARGET``: fuzz a target, or run stored inputs through it.
 
-Exit codes: 0 no case, 1 a case was found (its file is named), 2 usage, or atheris is missing.
+Exit codes: 0 no case, 1 a case was found (its file is printed), 2 wrong usage, or atheris is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             return merged(names, options.corpus)
         if options.campaign:
             return campaign(names, options)
-        # a limit of executions stands for itself
+        # with a limit of executions there is no time limit
         seconds = options.seconds or (0 if options.runs else SECONDS)
         return worst([ran(name, options, seconds, plain=options.plain) for name in names])
     except CannotRun as error:
@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def ran(name: str, options: argparse.Namespace, seconds: int, *, plain: bool) -> Outcome:
-    """Fuzz a target, tell what came of it, and put it on record if that is wanted."""
+    """Fuzz a target, print the outcome, and record it if requested."""
     state = options.state or record.state()
     outcome = fuzz(
         name,
@@ -115,7 +115,7 @@ def ran(name: str, options: argparse.Namespace, seconds: int, *, plain: bool) ->
 
 
 def campaign(names: Iterable[str], options: argparse.Namespace) -> int:
-    """Fuzz targets that have not reached their goals, for a while each, those furthest from theirs most."""
+    """Fuzz targets below their goals for a while each, with more time for those furthest from theirs."""
     options.record = options.record or record.RECORD
     end, outcomes, number = time.monotonic() + options.campaign, list[Outcome](), 0
     while (left := end - time.monotonic()) > 1:
@@ -124,7 +124,7 @@ def campaign(names: Iterable[str], options: argparse.Namespace) -> int:
             break
         name = wanted[
             number % min(len(wanted), _TURNS)
-        ]  # several campaigns at a time do not all take the first
+        ]  # so that concurrent campaigns do not all choose the first
         seconds = min(int(left), options.seconds or SECONDS)
         outcomes.append(ran(name, options, seconds, plain=options.plain or number % _GUIDED != _GUIDED - 1))
         number += 1
@@ -132,7 +132,7 @@ def campaign(names: Iterable[str], options: argparse.Namespace) -> int:
 
 
 def merged(names: Iterable[str], root: Path) -> int:
-    """Add to the corpus of targets what was found in other folders, and tell how much that is."""
+    """Add inputs from other folders to the corpus of targets, and print how many."""
     outcomes = []
     for name in names:
         before = len(kept(name))
@@ -144,7 +144,7 @@ def merged(names: Iterable[str], root: Path) -> int:
 
 
 def run_files(name: str, files: list[Path]) -> int:
-    """Run inputs through a target, and tell of those that break it."""
+    """Run inputs through a target, and print those that break it."""
     if name == "all":
         print("a file belongs to one target: name it instead of all", file=sys.stderr)
         return 2
@@ -160,14 +160,14 @@ def run_files(name: str, files: list[Path]) -> int:
 
 
 def shown(outcome: Outcome) -> None:
-    """Show on a terminal how far it is."""
+    """Show the progress on a terminal."""
     if sys.stderr.isatty():
         line = f"{outcome.name}: {outcome.executions:,} executions, {outcome.after:,} edges"
         print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def told(outcome: Outcome) -> None:
-    """Print what came of a target."""
+    """Print the outcome of a target."""
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     for line in outcome.told:

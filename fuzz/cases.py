@@ -1,4 +1,4 @@
-"""What breaks a target: each way once, however often it comes, and without ending the run."""
+"""The cases that break a target. Each kind is kept once, however often it occurs, and does not end the run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\[.*|\{.*|\(.*")
 
 
 class Cases:
-    """The cases of a target that are known, in a file beside its work folder, and the inputs that made them.
+    """The known cases of a target, in a file beside its work folder, and the inputs that cause them.
 
-    :param index: file with a line of JSON for each: what it is told by, its input, and its traceback
-    :param folder: where inputs are put
+    :param index: file with a JSON line per case: its signature, its input, and its traceback
+    :param folder: folder for the inputs
     """
 
     def __init__(self, index: Path, folder: Path) -> None:
@@ -34,13 +34,13 @@ class Cases:
         self._known = {line["told_by"] for line in self.lines()}
 
     def lines(self) -> list[dict[str, str]]:
-        """Return what the file has."""
+        """Return the lines of the file."""
         if not self._index.exists():
             return []
         return [json.loads(line) for line in self._index.read_text(encoding="utf-8").splitlines()]
 
     def forget_mended(self, target: Target) -> None:
-        """Run the inputs of all cases again, and drop those that hold now or are not there any more."""
+        """Rerun the inputs of all cases, and drop cases that no longer fail or whose input is gone."""
         run = guarded(target, whole(target))
         left = []
         for line in self.lines():
@@ -48,25 +48,25 @@ class Cases:
             try:
                 if path.exists():
                     run(path.read_bytes())
-            except Exception:  # still
+            except Exception:  # it still fails
                 left.append(line)
         self._index.write_text("".join(json.dumps(line) + "\n" for line in left), encoding="utf-8")
         self._known = {line["told_by"] for line in left}
 
     def warm(self, target: Target) -> Iterator[Path]:
-        """Run what a target begins with, and yield the cases among it.
+        """Run the seeds of a target, and yield the cases among them.
 
-        What is imported when it is first needed is not to count as the time of the input that needs it.
+        This imports modules that load on first use, so that their import does not count as the time of a later input.
         """
         for _, data in target.seeds():
             try:
                 target.run(data)
-            except Exception as error:  # whatever it is, it is the case
+            except Exception as error:  # any exception is a case
                 if path := self.take(data, error):
                     yield path
 
     def take(self, data: bytes, error: BaseException) -> Path | None:
-        """Keep an input if it breaks the target in a way that was not known; return its file then."""
+        """Store an input if it breaks the target in a new way, and return its file; else return None."""
         told_by = signature(error)
         if told_by in self._known:
             return None
@@ -81,7 +81,7 @@ class Cases:
 
 
 def signature(error: BaseException) -> str:
-    """Return what tells one way to break from another: the kind of error, and where it came from."""
+    """Return the signature of a case: the kind of error, and where it was raised."""
     frames = [
         f"{Path(each.filename).relative_to(_ROOT) if each.filename.startswith(str(_ROOT)) else '...'}:{each.name}"
         for each in traceback.extract_tb(error.__traceback__)
@@ -92,7 +92,7 @@ def signature(error: BaseException) -> str:
 
 
 def guarded(target: Target, run: Callable[[Any], None] | None = None) -> Callable[[Any], None]:
-    """Return what runs an input, or several, within the bounds of its target: processor time, and growth of memory."""
+    """Return a function that runs inputs within the target's limits of processor time and memory growth."""
     run = limited(target, run)
 
     def within(data: Any) -> None:
@@ -104,7 +104,7 @@ def guarded(target: Target, run: Callable[[Any], None] | None = None) -> Callabl
 
 @contextmanager
 def seconds(most: int) -> Iterator[None]:
-    """Raise :class:`Violation` inside, once so much processor time has passed."""
+    """Raise :class:`Violation` in the body after the given processor time."""
     if signal.getsignal(signal.SIGPROF) is not _too_long:
         signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, most)

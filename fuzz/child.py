@@ -1,8 +1,7 @@
-"""The process that fuzzes: one target under atheris and libFuzzer, started by :mod:`fuzz.engine`.
+"""The fuzzing process: one target under atheris and libFuzzer, started by :mod:`fuzz.engine`.
 
-The modules of kproxy are instrumented, and so are the decoders that they generate from declarations: each
-layout counts as code of its own. What is generated for a selection of fields, or for a filter, is not: there is no end
-to it.
+kproxy's modules are instrumented, and so are the decoders generated from declarations, so that each layout counts as
+separate code. Decoders for a selection of fields or a filter are not instrumented, because their number is unlimited.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def main(arguments: list[str]) -> None:
     name, index, *options = arguments
     with atheris.instrument_imports(include=["dissectors", "captures", "kproxy"]):
         target = load(name)
-        # shadows the builtin in that module alone
+        # shadows the builtin only in that module
         import_module(_GENERATOR).__dict__["compile"] = _compiled
         cases = Cases(Path(index), FOUND / name)
         for path in cases.warm(target):
@@ -41,7 +40,7 @@ def main(arguments: list[str]) -> None:
         def one(data: bytes) -> None:
             try:
                 run(data)
-            except Exception as error:  # whatever it is, it is the case; libFuzzer would end here
+            except Exception as error:  # any exception is a case; libFuzzer would exit here
                 if path := cases.take(data, error):
                     print(f"{type(error).__name__}: {error}"[:300])
                     print(f"Test unit written to {path}", flush=True)
@@ -49,15 +48,15 @@ def main(arguments: list[str]) -> None:
         setup: dict[str, Any] = {}
         if target.mutate is not None:
             setup["custom_mutator"] = mutator(target, [path.read_bytes() for path in kept(name)])
-        # libFuzzer joins this and its options to a command where it starts itself again, as for --merge
+        # libFuzzer builds a command from this and its options to restart itself, for example for --merge
         atheris.Setup([f"{sys.executable} -m fuzz.child {name} {index}", *options], one, **setup)
-        atheris.Fuzz()  # inside: what is imported only when it is needed is instrumented too
+        atheris.Fuzz()  # inside the block, so that modules imported on first use are instrumented too
 
 
 def mutator(target: Target, others: list[bytes]) -> Callable[[bytes, int, int], bytes]:
-    """Return what libFuzzer is to change inputs with: what the target knows of them, and at times what it does itself.
+    """Return the mutator for libFuzzer: that of the target, and sometimes libFuzzer's own.
 
-    :param others: inputs of which pieces may be taken
+    :param others: inputs whose pieces may be used
     """
     mutate = target.mutate
     assert mutate is not None

@@ -1,4 +1,4 @@
-"""Runs targets: under atheris in a process of their own, or input by input in this one."""
+"""Runs targets under atheris in a separate process, or input by input in this one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fuzz.target import CORPUS, FOUND, Input, Target, load, whole
 
-#: a line of libFuzzer about how far it is: executions, event, edges, features, inputs
+#: a progress line of libFuzzer: executions, event, edges, features, inputs
 _STATUS = re.compile(r"^#(\d+)\s+(\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)/")
 _STATISTIC = re.compile(r"^stat::(\w+):\s+(\d+)")
 _WRITTEN = re.compile(r"Test unit written to (\S+)")
@@ -32,22 +32,22 @@ _MOST_TOLD = 60
 
 
 class CannotRun(Exception):  # noqa: N818  # says what is wrong, reads well at the raise
-    """Fuzzing needs something that is not installed."""
+    """A package that fuzzing needs is not installed."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of fuzzing one target.
+    """The outcome of fuzzing a target.
 
-    :ivar executions: inputs that were run through it, those to begin with included
-    :ivar seconds: wall time, with the start of the process
-    :ivar before: edges of code that the inputs to begin with reach
+    :ivar executions: number of executed inputs, including seeds
+    :ivar seconds: wall-clock time, including the start of the process
+    :ivar before: edges of code that the seeds reach
     :ivar after: edges that all inputs reach
-    :ivar inputs: inputs that reached something new
-    :ivar megabytes: most resident memory
-    :ivar cases: the inputs that broke the target, one of each kind
-    :ivar told: what is said about them
-    :ivar died: the process that fuzzed ended before its time
+    :ivar inputs: inputs that reached new code
+    :ivar megabytes: peak resident memory
+    :ivar cases: inputs that broke the target, one of each kind
+    :ivar told: descriptions of the cases
+    :ivar died: whether the fuzzing process exited early
     """
 
     name: str
@@ -63,11 +63,11 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether there is a case, or the run itself did not work."""
+        """Whether there is a case, or the run itself failed."""
         return bool(self.cases or self.told)
 
     def take(self, line: str) -> None:
-        """Take a line that libFuzzer or Python wrote."""
+        """Process a line of output of libFuzzer or Python."""
         if status := _STATUS.match(line):
             self.executions = max(self.executions, int(status[1]))
             self.after = max(self.after, int(status[3]))
@@ -87,7 +87,7 @@ class Outcome:
             self.cases.append(Path(written[1]))
 
     def summary(self) -> str:
-        """Return one line for people."""
+        """Return a one-line summary."""
         rate = self.executions / self.seconds if self.seconds else 0
         found = f"cases: {', '.join(map(str, self.cases))}" if self.cases else "no case"
         if not self.cases and self.told:
@@ -99,7 +99,7 @@ class Outcome:
         )
 
 
-#: is told how far it is
+#: receives the progress
 Progress = Callable[[Outcome], None]
 
 
@@ -113,13 +113,13 @@ def fuzz(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Fuzz a target until one of the limits is reached; 0 is no limit.
+    """Fuzz a target until a limit is reached; 0 means no limit.
 
-    What breaks it is kept, each way once, and does not end the run, unless it ends the process.
+    Cases are stored, each kind once, and do not end the run unless they end the process.
 
-    :param work: folder that keeps what reached something new, and to which earlier runs have added
-    :param plain: without coverage, which is faster, and finds no new code
-    :param seed: of the random numbers; 0 for some
+    :param work: folder for inputs that reach new code, kept between runs
+    :param plain: run without coverage, which is faster but finds no new code
+    :param seed: seed of the random numbers; 0 for a random one
     :raises CannotRun: if atheris is not installed
     """
     target = load(name)
@@ -131,7 +131,7 @@ def fuzz(
         need_atheris()
         return _guided(target, work, seconds, runs, seed, progress)
     finally:
-        with suppress(OSError):  # unless there is something in it
+        with suppress(OSError):  # not empty
             (FOUND / name).rmdir()
 
 
@@ -141,7 +141,7 @@ def _guided(
     name = target.name
     options = [*limits(target), f"-artifact_prefix={FOUND / name}/", "-print_final_stats=1", "-reload=0"]
     if words := [f'"{escaped(word)}"\n' for word in target.words()]:
-        dictionary = work.with_name(f"{name}.words")  # beside the folder: what is in it is taken for inputs
+        dictionary = work.with_name(f"{name}.words")  # beside the folder, whose files all count as inputs
         dictionary.write_text("".join(words), encoding="ascii")
         options.append(f"-dict={dictionary}")
     limited = (("max_total_time", seconds), ("runs", runs), ("seed", seed))
@@ -164,7 +164,7 @@ def _plain(
         numbers = {"--seconds": seconds, "--runs": runs, "--seed": seed}
         options = [str(part) for pair in (named | numbers).items() for part in pair]
         outcome = _ended(name, ["fuzz.plain", name, *options], progress)
-        if outcome.died:  # before it could say what of
+        if outcome.died:  # before it could report the reason
             for data in running(Path(current.name).read_bytes()):
                 path = FOUND / name / f"ended-{hashlib.sha1(data).hexdigest()}"
                 path.write_bytes(data)
@@ -173,18 +173,18 @@ def _plain(
 
 
 def running(noted: bytes) -> list[bytes]:
-    """Return the inputs that a process without coverage was running, as it has noted them."""
+    """Return the inputs that a process without coverage was running when it died."""
     given = Input(noted)
     return [given.take(given.number(8)) for _ in range(given.number(8))]
 
 
 def cases_of(work: Path) -> Path:
-    """Return the file with the cases of a work folder: beside it, as what is in it is taken for inputs."""
+    """Return the file with the cases of a work folder. It is beside the folder, whose files all count as inputs."""
     return work.with_name(f"{work.name}.cases")
 
 
 def merge(name: str, folders: Iterable[Path]) -> Outcome:
-    """Add to a target's corpus what of some folders reaches code that the corpus does not.
+    """Add the inputs in other folders that reach new code to a target's corpus.
 
     :raises CannotRun: if atheris is not installed
     """
@@ -196,12 +196,12 @@ def merge(name: str, folders: Iterable[Path]) -> Outcome:
 
 
 def escaped(word: bytes) -> str:
-    """Return a word as libFuzzer's dictionaries have it."""
+    """Return a word in the form of libFuzzer's dictionaries."""
     return "".join(f"\\x{byte:02x}" for byte in word)
 
 
 def limits(target: Target) -> list[str]:
-    """Return the options of libFuzzer that a target's bounds make."""
+    """Return libFuzzer's options for the limits of a target."""
     return [
         f"-max_len={target.longest}",
         f"-timeout={_PATIENCE * target.seconds}",
@@ -211,7 +211,7 @@ def limits(target: Target) -> list[str]:
 
 
 def need_atheris() -> None:
-    """Raise :class:`CannotRun` with what to do if atheris is not there."""
+    """Raise :class:`CannotRun` with instructions if atheris is missing."""
     if find_spec("atheris") is None:
         raise CannotRun(
             "fuzzing needs atheris: pip install -e '.[fuzz]' (Linux). Without it, inputs that are kept "
@@ -220,22 +220,22 @@ def need_atheris() -> None:
 
 
 def memory() -> Path | None:
-    """Return a folder that is held in memory, None if there is none: targets of files write one for each input."""
+    """Return a folder in memory, None if there is none. Targets that read files write one per input."""
     shared = Path("/dev/shm")
     return shared if shared.is_dir() else None
 
 
 def _ended(name: str, module: list[str], progress: Progress | None) -> Outcome:
-    """Run a process that fuzzes to its end."""
+    """Run a fuzzing process to its end."""
     outcome, started = Outcome(name), time.monotonic()
     command = [sys.executable, "-m", *module]
     with ExitStack() as stack:
-        # libFuzzer ends its process without tidying up
+        # libFuzzer exits without cleaning up
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kproxy-fuzz-", dir=memory()))
         child = stack.enter_context(
             subprocess.Popen(
                 command,
-                stdout=subprocess.PIPE,  # of Python's exceptions; libFuzzer writes to the other
+                stdout=subprocess.PIPE,  # Python's exceptions; libFuzzer writes to standard error
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
@@ -260,13 +260,13 @@ def _ended(name: str, module: list[str], progress: Progress | None) -> Outcome:
 
 
 def replay(target: Target, paths: Iterable[Path]) -> dict[Path, str]:
-    """Run inputs through a target, without atheris; return the traceback of each that breaks it."""
+    """Run inputs through a target without atheris; return the traceback of each that breaks it."""
     broken, run = {}, whole(target)
     for path in paths:
         started = time.process_time()
         try:
             run(path.read_bytes())
-        except Exception:  # whatever it is, it is the case
+        except Exception:  # any exception is a case
             broken[path] = traceback.format_exc()
         else:
             if (took := time.process_time() - started) > target.seconds:

@@ -1,7 +1,7 @@
-"""Changing inputs: bytes anywhere, numbers to extremes, pieces out, in, twice, and from one input into another.
+"""Mutations: changed bytes, extreme numbers, and pieces removed, inserted, repeated, or copied from another input.
 
-Coverage does not steer this. It is what :mod:`fuzz.plain` makes inputs with, and what the mutators of targets, which
-know the parts that their inputs are made of, use for these parts.
+They are not guided by coverage. :mod:`fuzz.plain` makes its inputs with them, and targets whose mutators know the
+structure of an input apply them to its parts.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LONGEST_PIECE = 64
 def havoc(data: bytes, rng: Random, longest: int, words: Sequence[bytes] = (), other: bytes = b"") -> bytes:
     """Return bytes changed in a few places.
 
-    :param longest: bytes of the longest result
-    :param words: bytes that mean something to who reads them
-    :param other: another input, of which pieces may be taken
+    :param longest: maximum length of the result in bytes
+    :param words: byte strings with a meaning to the reader
+    :param other: another input whose pieces may be used
     """
     out = bytearray(data)
     for _ in range(1 + int(rng.random() ** 2 * _MOST_STEPS)):

@@ -1,8 +1,7 @@
-"""The process that fuzzes without coverage: inputs that are kept, changed, as fast as the target runs them.
+"""The process that fuzzes without coverage: it mutates stored inputs and runs them as fast as the target allows.
 
-Code that atheris instruments takes between two and ten times as long. What coverage has found is in the work folder;
-this runs it on from there, in the same code as users have. It says what it did as libFuzzer does, to
-:mod:`fuzz.engine`.
+Code instrumented by atheris takes two to ten times as long. Coverage-guided runs leave their inputs in the work folder;
+this process continues from them, with the code that users run. It reports to :mod:`fuzz.engine` in libFuzzer's format.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class Runs:
-    """Executions of a target, and what came of them.
+    """Executions of a target, and their cases.
 
-    :param current: file that holds the inputs that are being run, for who finds this process dead
+    :param current: file with the inputs of the current execution, to be read if this process dies
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Runs:
             self._current = mmap.mmap(file.fileno(), 0)
 
     def go(self, most_seconds: float, most_runs: int) -> None:
-        """Run inputs until one of the limits is reached."""
+        """Run inputs until a limit is reached."""
         started = told = time.monotonic()
         collected = 0
         batch = self._batched() if self._target.several else None
@@ -104,7 +103,7 @@ class Runs:
         self._tell()
 
     def changed(self, inputs: Sequence[bytes]) -> bytes:
-        """Return an input made of some that are there."""
+        """Return an input made from existing ones."""
         rng, target = self._rng, self._target
         data, other = rng.choice(inputs), rng.choice(inputs)
         if target.mutate is not None and rng.random() >= _BY_HAND:
@@ -119,7 +118,7 @@ class Runs:
     def _broken(self, data: bytes) -> bool:
         try:
             self._run(data)
-        except Exception as error:  # whatever it is, it is the case
+        except Exception as error:  # any exception is a case
             self._case(data, error)
             return True
         return False
@@ -131,7 +130,7 @@ class Runs:
             self._note(batch)
             try:
                 run(batch)
-            except Exception as error:  # one of them: each for itself tells which
+            except Exception as error:  # run each alone to find the one that failed
                 broken = [self._broken(data) for data in batch]
                 if not any(broken):
                     self._case(together(batch), error)

@@ -1,6 +1,6 @@
-"""How often each target was run so far, on which state of the code: ``fuzz/record.json``.
+"""The executions of each target so far, by state of the code: ``fuzz/record.json``.
 
-The table of docs/fuzzing.md is made of it (:func:`table`). A run adds to it with ``--record``.
+The table in docs/fuzzing.md is made from it (:func:`table`). ``--record`` adds a run to it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def load(path: Path = RECORD) -> Record:
 
 
 def add(name: str, state: str, kind: str, executions: int, edges: int = 0, path: Path = RECORD) -> None:
-    """Add what a run did; several processes may do so at the same time.
+    """Add the executions of a run; several processes may do so at the same time.
 
-    :param state: of the code: :func:`state`
+    :param state: state of the code: :func:`state`
     :param kind: ``guided`` by coverage, or ``plain``
     """
     with _held(path):
@@ -78,13 +78,13 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def executions(record: Record, name: str, kind: str | None = None) -> int:
-    """Return how often a target was run, of one kind or of both."""
+    """Return the executions of a target, of one kind or of both."""
     states = record.get(name, {}).get("states", {})
     return sum(count for runs in states.values() for each, count in runs.items() if kind in (None, each))
 
 
 def state() -> str:
-    """Return the state of the code that is fuzzed: the last commit that changed it, with a plus if files differ."""
+    """Return the state of the fuzzed code: the last commit that changed it, with a plus if files differ."""
     code = ("--", *_FUZZED)
     commit = _git("log", "-1", "--format=%h", "--abbrev=7", *code)
     return f"{commit}{'+' * bool(_git('status', '--porcelain', *code))}" or "unknown"
@@ -96,7 +96,7 @@ def _git(*arguments: str) -> str:
 
 
 def behind(record: Record) -> list[str]:
-    """Return the targets that have not reached their goals, those that are furthest from them first."""
+    """Return the targets below their goals, the furthest from its goal first."""
     done = {name: executions(record, name) / GOALS[name] for name in NAMES}
     return sorted((name for name in NAMES if done[name] < 1), key=done.__getitem__)
 
@@ -121,7 +121,7 @@ def table(record: Record) -> str:
 
 
 def states(record: Record) -> str:
-    """Return the table of docs/fuzzing.md that tells on which states of the code how much was run."""
+    """Return the table in docs/fuzzing.md with the executions by state of the code."""
     found = Counter[str]()
     for target in record.values():
         found.update({state: sum(runs.values()) for state, runs in target["states"].items()})

@@ -1,6 +1,6 @@
-"""``python -m fuzz.seeds``: write the inputs to begin with, ``fuzz/corpus/TARGET``, as the targets make them.
+"""``python -m fuzz.seeds``: write the seeds that targets make to ``fuzz/corpus/TARGET``.
 
-Inputs that fuzzing added (``python -m fuzz TARGET --merge``; their names are hashes) stay.
+Inputs added by fuzzing (``python -m fuzz TARGET --merge``), whose names are hashes, are kept.
 """
 
 from __future__ import annotations

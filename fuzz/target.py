@@ -1,4 +1,4 @@
-"""What a target is, how it says that something does not hold, and how it takes its input apart."""
+"""Targets, violations of their invariants, and the parsing of inputs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SPECIAL = (
 
 _SEVERAL = b"several inputs:"
 
-RESIDENT_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes of ru_maxrss: getrusage(2)
+RESIDENT_UNIT = 1 if sys.platform == "darwin" else 1024  # unit of ru_maxrss in bytes: getrusage(2)
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 FOUND = HERE / "found"
 OPEN = HERE / "open"
 
-#: names of all targets, in the order in which ``all`` runs them
+#: names of all targets, in the order of ``all``
 NAMES = (
     "frames",
     "records",
@@ -46,32 +46,32 @@ NAMES = (
 
 
 class Violation(Exception):  # noqa: N818  # says what happened, reads well at the raise
-    """Something that must hold for any input does not."""
+    """An invariant does not hold for an input."""
 
 
 def check(holds: object, *what: object) -> None:
-    """Raise :class:`Violation` with what is to be said about it, unless the first argument is true."""
+    """Raise :class:`Violation` with a message unless the first argument is true."""
     if not holds:
         raise Violation(" ".join(map(str, what)))
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One thing that is fuzzed.
+    """A fuzz target.
 
-    :ivar run: takes one input; returns if all holds, and raises anything at all if not. Of checks that take long it may
-        choose one by the input's bytes
-    :ivar every: the same, and chooses nothing: inputs that are kept are run through this
-    :ivar seeds: gives names and bytes of inputs to begin with
-    :ivar mutate: changes an input, of which it knows the parts; may take parts of another
-    :ivar several: runs inputs together where that takes less time, each with what is checked of it alone
-    :ivar kin: tells inputs apart that cannot be run together
-    :ivar alike: changes inputs so that they can be
-    :ivar words: bytes that mean something to what is fuzzed, for libFuzzer to put into inputs
-    :ivar about: what it feeds and what must hold
-    :ivar longest: bytes of the longest input that is tried
-    :ivar seconds: of processor time; an input that takes longer is a case
-    :ivar megabytes: an input for which the process grows by more resident memory is a case
+    :ivar run: runs an input; raises an exception if an invariant does not hold. It may select
+        one of several slow checks by the input's bytes
+    :ivar every: the same with all checks, for stored inputs
+    :ivar seeds: returns names and bytes of seeds
+    :ivar mutate: changes an input whose structure it knows, and may use parts of another
+    :ivar several: runs inputs together if that is faster, with the same checks for each
+    :ivar kin: returns a key; inputs with different keys cannot run together
+    :ivar alike: changes inputs so that they can run together
+    :ivar words: byte strings with a meaning to the fuzzed code, which libFuzzer inserts into inputs
+    :ivar about: its input and its invariants
+    :ivar longest: maximum length of an input in bytes
+    :ivar seconds: limit of processor time; an input that takes longer is a case
+    :ivar megabytes: limit of growth in resident memory; an input that needs more is a case
     """
 
     name: str
@@ -90,9 +90,9 @@ class Target:
 
 
 def limited(target: Target, within: Callable[[Any], None] | None = None) -> Callable[[Any], None]:
-    """Return what runs an input, and breaks the target as well if the process had to grow too much for it.
+    """Return a function that runs an input, and also fails if the process grows too much.
 
-    libFuzzer's own limit is of the whole process, which grows with what libFuzzer keeps, input by input.
+    libFuzzer's own limit applies to the whole process, including the inputs that libFuzzer keeps.
     """
 
     runs = within or target.run
@@ -107,19 +107,19 @@ def limited(target: Target, within: Callable[[Any], None] | None = None) -> Call
 
 
 def load(name: str) -> Target:
-    """Import a target. Importing it imports what it fuzzes, so whoever instruments that does so around this."""
+    """Import a target. This also imports the fuzzed code, so instrumentation must be active around this call."""
     module = importlib.import_module(f"fuzz.targets.{name}")
     special = {field: getattr(module, name) for field, name in _SPECIAL if hasattr(module, name)}
     return Target(name, module.run, module.seeds, module.__doc__ or "", module.LONGEST, **special)
 
 
 def together(inputs: Sequence[bytes]) -> bytes:
-    """Return one input for several that break a target only together."""
+    """Return an input that combines several which break a target only together."""
     return _SEVERAL + b"".join(len(each).to_bytes(4, "big") + each for each in inputs)
 
 
 def whole(target: Target) -> Callable[[bytes], None]:
-    """Return what runs an input that is kept: all that the target checks of it, or several of them together."""
+    """Return a function that runs a stored input with all checks, or combined inputs together."""
 
     def run(data: bytes) -> None:
         if data.startswith(_SEVERAL) and target.several is not None:
@@ -134,12 +134,12 @@ def whole(target: Target) -> Callable[[bytes], None]:
 
 
 def kept(name: str) -> list[Path]:
-    """Return the files of a target's corpus and of what it has found."""
+    """Return the files of a target's corpus and of its found cases."""
     return _files(CORPUS / name, FOUND / name)
 
 
 def known(name: str) -> list[Path]:
-    """Return the files that break a target and are not mended."""
+    """Return the files that still break a target."""
     return _files(OPEN / name)
 
 
@@ -150,14 +150,14 @@ def _files(*folders: Path) -> list[Path]:
 
 
 class Input:
-    """Takes an input apart from its beginning. What lies beyond its end reads as zeros, so that any bytes will do."""
+    """Parses an input from its start. Bytes beyond the end read as zeros, so that any input is valid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._pos = 0
 
     def __bool__(self) -> bool:
-        """Whether there is something left."""
+        """Whether bytes are left."""
         return self._pos < len(self._data)
 
     def take(self, size: int) -> bytes:
@@ -166,7 +166,7 @@ class Input:
         return self._data[start : self._pos]
 
     def rest(self) -> bytes:
-        """Return all that is left."""
+        """Return the remaining bytes."""
         return self.take(len(self._data))
 
     def number(self, size: int = 1) -> int:
@@ -174,10 +174,10 @@ class Input:
         return int.from_bytes(self.take(size).ljust(size, b"\0"), "big")
 
     def chunk(self) -> bytes:
-        """Return bytes whose count of two bytes stands before them."""
+        """Return bytes prefixed by their length in two bytes."""
         return self.take(self.number(2))
 
 
 def chunk(data: bytes) -> bytes:
-    """Return what :meth:`Input.chunk` reads as ``data``."""
+    """Return the encoding that :meth:`Input.chunk` reads as ``data``."""
     return len(data).to_bytes(2, "big") + data

@@ -1,12 +1,12 @@
-"""What analyses make of exchanges that hold anything: all they find, without the commands that show some of it.
+"""Analyses of arbitrary exchanges, with complete results, not through commands that show a part.
 
-The first byte of an input chooses the analysis. Then come exchanges, as :mod:`fuzz.targets.exchanges` reads them.
+The first byte of an input selects the analysis. The rest are exchanges, in the format of :mod:`fuzz.targets.exchanges`.
 
-* Nothing raises, be it contained for users or not, and all that is found can be written as JSON.
-* What is found points at exchanges and connections that there are.
+* Nothing raises, whether or not users would see the error, and all results can be written as JSON.
+* Results refer only to exchanges and connections that exist.
 * Tables and exports have a row for each exchange.
-* A capture differs from itself in nothing.
-* QuestionKind again and again while a capture grows, a diagnosis answers as well; so do the histories of groups.
+* A capture does not differ from itself.
+* A diagnosis, and the histories of groups, can be asked for repeatedly while a capture grows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def run(data: bytes) -> None:
 
 
 def several(inputs: Sequence[bytes]) -> None:
-    """Analyse the exchanges of several inputs, as one capture, in the way that the first of them chooses."""
+    """Analyse the exchanges of several inputs as one capture, with the analysis of the first input."""
     analysis = ANALYSES[inputs[0][0] % len(ANALYSES) if inputs[0] else 0]
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
     packets.on_disk(capture, analysis)
@@ -97,12 +97,12 @@ def every(data: bytes) -> None:
 
 
 def alike(inputs: Sequence[bytes]) -> list[bytes]:
-    """Return inputs that choose the analysis that the first of them chooses."""
+    """Return the inputs changed to select the analysis of the first one."""
     return [inputs[0][:1] + data[1:] for data in inputs]
 
 
 def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Return an input with other exchanges, or for another analysis."""
+    """Return an input with changed exchanges or another analysis."""
     return exchanges.mutate(data, other, rng, len(ANALYSES))
 
 
@@ -115,7 +115,7 @@ def opened(path: Path) -> Capture:
 
 
 def shown_to(path: Path, *makers: Callable[[Capture, Any], Any]) -> tuple[Capture, ExchangeReader, list[Any]]:
-    """Read a capture, and show its exchanges to what learns from them; return that, too."""
+    """Read a capture, and feed its exchanges to an accumulator; return both."""
     capture = opened(path)
     reader = ExchangeReader(capture, annotate=False, summary=False)
     learners = [make(capture, reader.knowledge.topic_name) for make in makers]
@@ -126,14 +126,14 @@ def shown_to(path: Path, *makers: Callable[[Capture, Any], Any]) -> tuple[Captur
 
 
 def encoded(found: Iterable[Any]) -> None:
-    """Check that all that was found can be written as JSON."""
+    """Check that results can be written as JSON."""
     for each in found:
         json.encode(to_json(each))
 
 
 # ---------------------------------------------------------------- the analyses
 def diagnosed(path: Path) -> None:
-    """What is wrong, and how groups fared."""
+    """Check the diagnosis and the histories of groups."""
     capture, reader, (diagnosis,) = shown_to(path, Diagnosis)
     findings = diagnosis.findings()
     encoded(findings)
@@ -149,7 +149,7 @@ def diagnosed(path: Path) -> None:
 
 
 def grouped(path: Path) -> None:
-    """Histories of groups, as JSON, as a page and as a diagram."""
+    """Check the histories of groups as JSON, page and diagram."""
     _, _, (histories,) = shown_to(path, lambda capture, names: GroupHistories(names, capture))
     timelines = histories.result()
     for timeline in timelines:
@@ -160,7 +160,7 @@ def grouped(path: Path) -> None:
 
 
 def grown(path: Path) -> None:
-    """The diagnosis of a capture that grows, asked at every step."""
+    """Check the diagnosis of a growing capture after each step."""
     capture = Capture(open_capture(str(path)).source, max(path.stat().st_size // 4, 256))
     reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name)
@@ -173,7 +173,7 @@ def grown(path: Path) -> None:
 
 
 def versions(path: Path) -> None:
-    """Which versions were offered and used, and what other releases would make of them."""
+    """Check the offered and used versions, and their compatibility with other releases."""
     capture, reader, (negotiation,) = shown_to(path, lambda capture, _: Negotiation(capture))
     encoded((negotiation.result(),))
     columns = ExchangeColumns(capture, reader.rows)
@@ -189,19 +189,19 @@ def versions(path: Path) -> None:
 
 @cache
 def targets() -> tuple[Target, ...]:
-    """Return brokers that there might be instead."""
+    """Return other broker releases to compare with."""
     releases = tuple(Target.of_release(BrokerRelease.of(each)) for each in ("2.0", "4.3"))
     return *releases, Target.of_ranges("brokers", [{0: (0, 3), 1: (2, 1), 18: (0, 4)}])
 
 
 def positions(path: Path) -> None:
-    """How far groups are behind."""
+    """Check the lag of groups."""
     _, _, (stats,) = shown_to(path, lambda _, names: LagStats(names))
     encoded(stats.result())
 
 
 def followed(path: Path) -> None:
-    """What clients are, what parties did, and where records went."""
+    """Check clients, the log of each client, and journeys of records."""
     capture = opened(path)
     reader = ExchangeReader(capture, annotate=False, summary=False)
     clients = inventory.Clients(capture)
@@ -225,7 +225,7 @@ def followed(path: Path) -> None:
 
 
 def compared(path: Path) -> None:
-    """What differs between a capture and itself."""
+    """Check that a capture does not differ from itself."""
     sides = []
     for _ in range(2):
         reader = ExchangeReader(opened(path), annotate=False, summary=False)
@@ -242,7 +242,7 @@ def compared(path: Path) -> None:
 
 
 def tabled(path: Path) -> None:
-    """All tables, all columns."""
+    """Check all tables with all columns."""
     capture = opened(path)
     reader = ExchangeReader(capture, annotate=False)
     reader.learn(len(reader))
@@ -261,7 +261,7 @@ def tabled(path: Path) -> None:
 
 
 def written(path: Path) -> None:
-    """Exports of exchanges, with all columns there are."""
+    """Check exports of exchanges with all columns."""
     capture = opened(path)
     for format_ in _FORMATS:
         reader = ExchangeReader(capture, annotate=format_ != "mermaid")
@@ -271,7 +271,7 @@ def written(path: Path) -> None:
 
 
 def packed(path: Path) -> None:
-    """Exports of packets: as they were, scrubbed, and synthetic."""
+    """Check exports of packets: original, scrubbed and synthetic."""
     capture = opened(path)
     rows = capture.table.order()
     for scrub, synthetic in ((True, False), (True, True), (False, True)):
@@ -285,5 +285,5 @@ ANALYSES: tuple[Callable[[Path], None], ...] = (
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield, for each analysis, conversations of the sample, and all APIs with values of any kind."""
+    """Yield seeds for each analysis: conversations of the sample, and all APIs with arbitrary values."""
     return exchanges.seeds([analysis.__name__ for analysis in ANALYSES])

@@ -1,10 +1,10 @@
-"""What commands make of captures whose messages hold anything: lines, tables, groups, findings, journeys, exports.
+"""Commands on captures with arbitrary messages: lines, tables, groups, findings, journeys, exports.
 
-The first byte of an input chooses the command. Then come exchanges, as :mod:`fuzz.targets.exchanges` reads them.
+The first byte of an input selects the command. The rest are exchanges, in the format of :mod:`fuzz.targets.exchanges`.
 
-* No command raises anything, be it contained for users or not; it ends with one of the exit codes that are documented.
-* What is printed as JSON can be read again.
-* An export, scrubbed or not, has the exchanges of the capture it was made of: as packets, lines or rows.
+* No command raises, whether or not users would see the error; each exits with a documented code.
+* Printed JSON can be parsed.
+* An export, scrubbed or not, contains the exchanges of its capture: as packets, lines or rows.
 """
 
 from __future__ import annotations
@@ -82,19 +82,19 @@ _EXIT_CODES = (0, 1, 2, 3, 4)
 
 
 def run(data: bytes) -> None:
-    """Make the capture and give it to a command."""
+    """Make the capture and run a command on it."""
     several((data,))
 
 
 def several(inputs: Sequence[bytes]) -> None:
-    """Give the exchanges of several inputs to the command of the first, as one capture."""
+    """Run the command of the first input on the exchanges of all inputs, as one capture."""
     command = COMMANDS[inputs[0][0] % len(COMMANDS) if inputs[0] else 0]
     capture = exchanges.capture_of([list(exchanges.said_of(Input(data[1:]))) for data in inputs])
     packets.on_disk(capture, lambda path: told(command, path, partial(quick, command)))
 
 
 def every(data: bytes) -> None:
-    """Give it to the command as a shell would."""
+    """Run the command as from a shell."""
     given = Input(data)
     command = COMMANDS[given.number() % len(COMMANDS)]
     capture = exchanges.capture_of([list(exchanges.said_of(given))])
@@ -102,18 +102,18 @@ def every(data: bytes) -> None:
 
 
 def alike(inputs: Sequence[bytes]) -> list[bytes]:
-    """Return inputs that choose the command that the first of them chooses."""
+    """Return the inputs changed to select the command of the first one."""
     return [inputs[0][:1] + data[1:] for data in inputs]
 
 
 def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Return an input with other exchanges, or for another command."""
+    """Return an input with changed exchanges or another command."""
     return exchanges.mutate(data, other, rng, len(COMMANDS))
 
 
 # ---------------------------------------------------------------- running a command
 def told(command: Sequence[str], path: Path, runs: Any) -> None:
-    """Run a command in this process, and look at what it says and writes."""
+    """Run a command in this process, and check its output and files."""
     written = [path.with_name(part) for part in command if part.startswith(_OUT)]
     try:
         code, said = runs(path)
@@ -131,7 +131,7 @@ def told(command: Sequence[str], path: Path, runs: Any) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder that may be there."""
+    """Remove a file or folder if it exists."""
     if path.is_dir():
         rmtree(path)
     else:
@@ -139,7 +139,7 @@ def remove(path: Path) -> None:
 
 
 def arguments(command: Sequence[str], path: Path) -> list[str]:
-    """Return a command's arguments, with the names of files."""
+    """Return a command's arguments with the names of files filled in."""
     return [
         str(path) if part == _CAPTURE else str(path.with_name(part)) if part.startswith(_OUT) else part
         for part in command
@@ -147,7 +147,7 @@ def arguments(command: Sequence[str], path: Path) -> list[str]:
 
 
 def as_typed(command: Sequence[str], path: Path) -> tuple[int, str]:
-    """Run a command with all that happens around it; return exit code and standard output."""
+    """Run a command through the complete command line; return exit code and standard output."""
     result = CliRunner().invoke(main, arguments(command, path), standalone_mode=True)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -156,7 +156,7 @@ def as_typed(command: Sequence[str], path: Path) -> tuple[int, str]:
 
 @cache
 def _parsed(command: tuple[str, ...], path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return a command's function, and its options: of all inputs the same, as the file is."""
+    """Return a command's function and options, which are the same for all inputs, like the file name."""
     name, *rest = arguments(command, path)
     parent = program_context()
     found = main.get_command(parent, name)
@@ -165,7 +165,7 @@ def _parsed(command: tuple[str, ...], path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def quick(command: tuple[str, ...], path: Path) -> tuple[int, str]:
-    """Run a command whose arguments were read once, for other captures; return exit code and standard output."""
+    """Run a command with arguments parsed for an earlier capture; return exit code and standard output."""
     function, options = _parsed(command, path)
     with _captured() as out:
         code = 0
@@ -192,7 +192,7 @@ def _captured() -> Iterator[io.BytesIO]:
 
 # ---------------------------------------------------------------- what was written
 def exported(file: Path, path: Path, *, synthetic: bool) -> None:
-    """Check that an export has the exchanges of the capture; synthetic packets, those that were understood."""
+    """Check that an export has the exchanges of the capture; synthetic packets have only the decoded ones."""
     found = brief(path)
     match file.suffix:
         case ".pcapng" if synthetic:
@@ -219,7 +219,7 @@ def exported(file: Path, path: Path, *, synthetic: bool) -> None:
 
 
 def brief(path: Path) -> list[tuple[object, ...]]:
-    """Return what an exported capture has to have in common with the whole."""
+    """Return the properties that an exported capture shares with the original."""
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -230,5 +230,5 @@ def brief(path: Path) -> list[tuple[object, ...]]:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield, for each command, conversations of the sample, and all APIs with values of any kind."""
+    """Yield seeds for each command: conversations of the sample, and all APIs with arbitrary values."""
     yield from exchanges.seeds([command[0] for command in COMMANDS])

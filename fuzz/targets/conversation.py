@@ -1,14 +1,14 @@
 """One Kafka connection without I/O: bytes, gaps and ends of both sides.
 
-The first byte of an input chooses whether the capture started inside the connection, and how much may be held. Then
-come steps: a byte that says whose and what it is, and what belongs to it.
+The first byte of an input selects whether the capture starts in the middle of the connection, and the limit of held
+bytes. The rest are steps: a byte with side and kind, and its data.
 
-* Nothing raises. After the end both sides are closed and nothing is in flight.
-* Each request has exactly one exchange, and it is seen before, unless it was cut off.
-* Where all was understood and nothing was odd, it does not matter how the bytes are cut into pieces. (What is not
-  Kafka is judged by the bytes that are there: of one side's garbage it may matter when the other side's bytes come.)
-* Whole frames, tokens and skipped stretches of one side do not overlap. (After a gap of unknown length positions say
-  nothing, so that they are not looked at.)
+* Nothing raises. At the end both sides are closed and nothing is in flight.
+* Each request has exactly one exchange and is seen before it, unless it was cut off.
+* If everything was decoded and nothing was unusual, the division of the bytes into pieces does not matter. (Bytes that
+  are not Kafka are judged as they arrive, so with garbage from one side, the timing of the other side may matter.)
+* Whole frames, tokens and skipped ranges of a side do not overlap. (This is not checked after a gap of unknown length,
+  because positions mean nothing there.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SMALL = Limits(
 _SIDES = (Side.CLIENT, Side.BROKER)
 _KEYS = (0, 1, 3, 7, 17, 18, 36, 99)
 
-#: whose it is, and bytes, how many bytes are missing (None: unknown), or ``close``: the connection ends
+#: side, and bytes, or the number of missing bytes (None: unknown), or ``close``: the connection ends
 Step = tuple[Side, bytes | int | str | None]
 
 
@@ -84,7 +84,7 @@ def steps_of(given: Input) -> Iterator[Step]:
 
 
 def feed(steps: list[Step], chosen: int) -> list[Event]:
-    """Return the events that steps give."""
+    """Return the events of the steps."""
     conversation = Conversation(None, _SMALL if chosen & 2 else None, midstream=bool(chosen & 1))
     events: list[Event] = []
     for side, what in steps:
@@ -104,7 +104,7 @@ def feed(steps: list[Step], chosen: int) -> list[Event]:
 
 
 def cut(steps: list[Step], size: int) -> list[Step]:
-    """Cut all bytes into pieces of that size."""
+    """Cut all bytes into pieces of a size."""
     made: list[Step] = []
     for side, what in steps:
         if isinstance(what, bytes):
@@ -115,7 +115,7 @@ def cut(steps: list[Step], size: int) -> list[Step]:
 
 
 def understood(events: list[Event]) -> bool:
-    """Tell whether there is nothing but whole frames, paired, and tokens that answer one another."""
+    """Return whether there are only whole, paired frames, and matching tokens."""
     tokens = [event.side for event in events if isinstance(event, SaslToken)]
     if tokens.count(Side.BROKER) > tokens.count(Side.CLIENT):
         return False
@@ -135,7 +135,7 @@ def understood(events: list[Event]) -> bool:
 
 
 def accounted(events: list[Event], steps: list[Step]) -> None:
-    """Check that each request has one exchange, and that no byte is in two things."""
+    """Check that each request has one exchange, and that no byte belongs to two events."""
     seen: list[int] = []
     done: list[int] = []
     spans: dict[Side, list[tuple[int, int]]] = {side: [] for side in _SIDES}
@@ -165,7 +165,7 @@ def accounted(events: list[Event], steps: list[Step]) -> None:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield conversations: pipelined, without answers, with tokens, with gaps, of another protocol."""
+    """Yield conversations: pipelined, without responses, with tokens, with gaps, of another protocol."""
 
     def ask(number: int, key: int = 2, version: int = 1, body: bytes = b"\0\0\0\0") -> bytes:
         return bytes((4, number, key, version, len(body))) + body

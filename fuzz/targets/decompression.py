@@ -1,14 +1,14 @@
 """Compressed bytes: gzip, snappy (raw and xerial), LZ4 (also with the checksum of old clients), zstd.
 
-The first byte of an input chooses codec and magic, the second the limits; what follows is compressed.
+The first byte of an input selects codec and magic, the second the limits; the rest is compressed data.
 
-* :func:`inflate` never raises, and gives no more than its limits allow; :func:`decompress` gives the same, or raises
-  the same problem.
-* What comes out of bytes that are cut short, and what comes out of the whole, is one the beginning of the other. (Of a
-  stream that is corrupt less may come out than of one that ends before that: a library gives nothing of the piece.)
-* What zlib, the other LZ4 and the other zstd library take as a whole stream gives the same bytes here.
-* The same bytes, compressed, come back; with a limit below their size they are refused as a bomb.
-* Memory is bounded for each input, whatever sizes the bytes announce (:class:`fuzz.target.Target`).
+* :func:`inflate` never raises, and returns no more than its limits allow; :func:`decompress` returns the same or
+  raises the same problem.
+* The output of a truncated stream and that of the whole stream agree up to the shorter one. (A corrupt stream may give
+  less than one truncated before the corruption, because libraries return nothing of the corrupt piece.)
+* Streams that zlib, the other LZ4 and the other zstd library accept as complete give the same bytes here.
+* Bytes survive compression and decompression; with a limit below their size they are refused as a bomb.
+* Memory is bounded for each input, whatever sizes it announces (:class:`fuzz.target.Target`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LIMITS = (
 
 
 def run(data: bytes) -> None:
-    """Decompress what may be compressed; compress it as if it were not."""
+    """Decompress the input, and compress it as plain data."""
     given = Input(data)
     chosen, which = given.number(), given.number()
     codec, magic = Codec(chosen & 7), (chosen >> 3) % 3
@@ -71,7 +71,7 @@ def inflated(codec: Codec, data: bytes, magic: int) -> InflatedBytes:
 
 
 def compare(codec: Codec, data: bytes, found: InflatedBytes) -> None:
-    """Compare with other libraries, where they take the bytes as one whole stream."""
+    """Compare with other libraries if they accept the bytes as one complete stream."""
     if isinstance(found.problem, LimitReached):
         return
     other = _BY_OTHERS[codec](data, _LIMITS[0]["batch_bytes"]) if codec in _BY_OTHERS else None
@@ -107,7 +107,7 @@ def _zstd(data: bytes, most: int) -> bytes | None:
         made = bytes(cramjam.zstd.decompress(data)) if size < most else None
     except (zstandard.ZstdError, cramjam.DecompressionError):
         return None
-    # cramjam gives nothing for some frames that are corrupt, which zstd itself refuses
+    # cramjam returns nothing for some corrupt frames, which zstd itself refuses
     return made if made is not None and len(made) >= size else None
 
 
@@ -115,7 +115,7 @@ _BY_OTHERS = {Codec.GZIP: _zlib, Codec.LZ4: _lz4, Codec.ZSTD: _zstd}
 
 
 def there_and_back(codec: Codec, data: bytes, magic: int) -> None:
-    """Compress and decompress."""
+    """Check that bytes survive compression and decompression."""
     if not codec.known or not data:
         return
     packed = compress(codec, data, magic=magic)

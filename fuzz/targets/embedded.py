@@ -1,10 +1,10 @@
 """Protocols inside bytes fields: groups, SASL, telemetry, Envelope, records of internal topics, control records.
 
-The first byte of an input chooses what the bytes are, the second what is known from around them.
+The first byte of an input selects the protocol, the second the known context.
 
 * Nothing raises. Every problem has a reason.
-* A secret is not shown: what is masked is None in the value, and what is not masked is the same when secrets are shown.
-* The traced reading lies inside the bytes.
+* Secrets are hidden: masked parts are None in the value, and all others are the same as with secrets shown.
+* The nodes of the trace lie inside the bytes.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def run(data: bytes) -> None:
 
 
 def record(found: EmbeddedValue | None) -> EmbeddedValue:
-    """Return what a record of a known topic holds, which is always something."""
+    """Decode a record of a known topic, which never returns None."""
     check(found is not None, "a known topic gives nothing")
     assert found is not None
     return found
 
 
 def told(found: EmbeddedValue) -> None:
-    """Check that what was found says what it is, and what is wrong with it."""
+    """Check that a result has a name, and its problems a reason."""
     check(isinstance(found.label, str), "label", found.label)
     for offset, path, reason in found.problems:
         check(isinstance(offset, int) and offset >= -1, "a problem at", offset)
@@ -85,7 +85,7 @@ def told(found: EmbeddedValue) -> None:
 
 
 def at(value: Any, path: str) -> Any:
-    """Return what lies at a path, None if nothing does."""
+    """Return the value at a path, None if there is none."""
     for name, index in _STEP.findall(path):
         if index and isinstance(value, list | tuple):
             value = value[int(index)] if int(index) < len(value) else None
@@ -97,7 +97,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def covers(masked: Any, shown: Any) -> bool:
-    """Tell whether a value is another with some of it replaced by None."""
+    """Return whether a value equals another in which parts are replaced by None."""
     if masked is None:
         return True
     if isinstance(masked, dict) and isinstance(shown, dict):
@@ -108,7 +108,7 @@ def covers(masked: Any, shown: Any) -> bool:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield one input for each thing that bytes may be, made from the declarations, and tokens and metrics by hand."""
+    """Yield an input for each protocol, made from the declarations, and hand-written tokens and metrics."""
     from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
     from fuzz.targets.frames import smallest
     from tests.dissectors.values import Values

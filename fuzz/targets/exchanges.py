@@ -1,7 +1,7 @@
-"""What the targets of whole exchanges share: how an input says them, how they are changed, the capture made of them.
+"""Exchanges as fuzz inputs: their encoding, their mutation, and captures made from them. Not a target itself.
 
-An input is a byte for the target, and exchanges: API key and version of 16 bits, signed; a byte that says on which
-connection and whether it was answered, how long it took, and the bodies of request and response. Not a target itself.
+An input is a byte for the target, and exchanges. Each has API key and version, signed, with 16 bits; a byte with the
+connection and whether there was a response; the latency; and the bodies of request and response.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _GROUP_APIS = (1, 3, 8, 9, 10, 11, 12, 13, 14)
 
 
 class Said(NamedTuple):
-    """One exchange of an input."""
+    """An exchange in an input."""
 
     key: int
     version: int
@@ -90,7 +90,7 @@ class Said(NamedTuple):
     response: bytes
 
     def encoded(self) -> bytes:
-        """Return it as inputs have it."""
+        """Return the exchange in the format of inputs."""
         head = _HEAD.pack(self.key, self.version, self.how, self.took)
         return head + chunk(self.request) + chunk(self.response)
 
@@ -106,7 +106,7 @@ def said_of(given: Input) -> Iterator[Said]:
 
 # ---------------------------------------------------------------- the capture
 def capture_of(conversations: Sequence[Sequence[Said]]) -> bytes:
-    """Make a capture in which several parties, each on connections of its own, say what inputs say."""
+    """Make a capture of several clients, each with its own connections and the exchanges of one input."""
     records: list[Record] = []
     for number, said in enumerate(conversations):
         wires = [_connection(number * _CONNECTIONS + each) for each in range(_CONNECTIONS)]
@@ -168,7 +168,7 @@ def framed(key: int, version: int, number: int, body: bytes, from_client: bool) 
 
 
 def message_of(key: int, *, from_client: bool) -> Message | None:
-    """Return the declaration of a request or response, None for an API that there is not."""
+    """Return the declaration of a request or response, None for an unknown API."""
     known = apis.api(key)
     if known is None:
         return None
@@ -177,9 +177,9 @@ def message_of(key: int, *, from_client: bool) -> Message | None:
 
 # ---------------------------------------------------------------- changing exchanges
 def mutate(data: bytes, other: bytes, rng: Random, choices: int) -> bytes:
-    """Return an input with other exchanges.
+    """Return an input with changed exchanges.
 
-    :param choices: what the first byte chooses among
+    :param choices: number of choices of the first byte
     """
     first = rng.randrange(choices) if rng.random() < 0.3 else data[0] if data else 0
     said, others = ([each.encoded() for each in said_of(Input(given[1:]))] for given in (data, other))
@@ -212,7 +212,7 @@ def _changed(said: Said, rng: Random) -> Said:
 
 
 def _nested(said: Said, times: int) -> Said:
-    """Return an exchange forwarded by a controller, which another has forwarded, and so on."""
+    """Return an exchange in an Envelope, in another Envelope, and so on."""
     for number in range(times):
         inner = framed(said.key, said.version, number, said.request, from_client=True)[SIZE_BYTES:]
         answer = framed(said.key, said.version, number, said.response, from_client=False)[SIZE_BYTES:]
@@ -238,7 +238,7 @@ def _version(key: int, rng: Random) -> int:
 
 
 def _anew(key: int, said: Said, rng: Random) -> Said:
-    """Return an exchange of an API with bodies that are drawn."""
+    """Return an exchange of an API with random bodies."""
     version, how = _version(key, rng), said.how & ~UNANSWERED
     bodies = []
     for from_client in (True, False):
@@ -248,7 +248,7 @@ def _anew(key: int, said: Said, rng: Random) -> Said:
 
 
 def _other_body(said: Said, rng: Random, *, from_client: bool) -> bytes:
-    """Return a body with a few of its values changed; one that is no message is drawn anew."""
+    """Return a body with a few changed values, or a random one if it cannot be decoded."""
     body = said.request if from_client else said.response
     layout = _layout(said.key, said.version, from_client=from_client)
     if layout is None:
@@ -269,14 +269,14 @@ def _layout(key: int, version: int, *, from_client: bool) -> MessageVersion | No
 
 
 def _built(layout: MessageVersion, value: Any) -> bytes:
-    """Return the bytes of a body, none if they are too many to matter."""
+    """Return the bytes of a body, empty if they are too many."""
     built = layout.build(value)
     return built if len(built) <= _LONGEST_BODY else b""
 
 
 @cache
 def _contents() -> tuple[bytes, ...]:
-    """Return what bytes fields hold: records, what members say of themselves, what assignors say, tokens."""
+    """Return contents of bytes fields: records, metadata of members, assignments, tokens."""
     from fuzz.targets import embedded, records
 
     found = [data[1:] for _, data in records.seeds()] + [data[2:] for _, data in embedded.seeds()]
@@ -284,7 +284,7 @@ def _contents() -> tuple[bytes, ...]:
 
 
 class DrawnValues(Values):
-    """Values of wire types: numbers at the edges of their types, names that come again, few elements."""
+    """Random values of wire types: numbers at the limits of their types, repeated names, short arrays."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
@@ -301,7 +301,7 @@ class DrawnValues(Values):
         return super().draw(con, depth)
 
     def number(self, con: wire.FixedWidth) -> Any:
-        """Return a number, more often than not an ordinary one."""
+        """Return a number, an ordinary one in most cases."""
         if con.code in "?d":
             return super().number(con)
         low, high = limits(con.code)
@@ -316,7 +316,7 @@ class DrawnValues(Values):
         return tuple(items) if isinstance(con.element, wire.FixedWidth) else items
 
     def changed(self, con: wire.WireType, value: Any) -> Any:
-        """Return a value with one of what it is made of changed: any as likely as any other at its depth."""
+        """Return a value with one changed part; all parts at the same depth are equally likely."""
         if isinstance(con, wire.NullableStruct):
             return None if self.rng.random() < 0.1 else self.changed(con.struct, value)
         if value is None or (con.nullable and self.rng.random() < 0.1):
@@ -362,7 +362,7 @@ class DrawnValues(Values):
 
 # ---------------------------------------------------------------- seeds
 def seeds(choices: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield, for each choice of the first byte, conversations of the sample, and all APIs with values of any kind."""
+    """Yield seeds for each first byte: conversations of the sample, and all APIs with arbitrary values."""
     group, *spoken = _conversations()
     for number, choice in enumerate(choices):
         yield f"{number}-{choice}", bytes((number,)) + spoken[number % len(spoken)]
@@ -377,7 +377,7 @@ def seeds(choices: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 
 @cache
 def _conversations(most: int = 500) -> tuple[bytes, ...]:
-    """Return the beginnings of the sample's connections, without the first byte; first what groups say."""
+    """Return the beginnings of the sample's connections, without the first byte; those of groups come first."""
     said = packets.on_disk(packets.sample(1 << 20), _sample)
     group = b""
     for connection, each in said:

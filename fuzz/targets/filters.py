@@ -1,10 +1,10 @@
-"""The filter language: the input is the text of a filter, in UTF-8; what is not UTF-8 comes as in command lines.
+"""The filter language: the input is the text of a filter in UTF-8; other bytes are decoded as in command lines.
 
-* Parsing, binding and compiling raise nothing but :class:`FilterError`, whose place lies inside the text and which can
-  be shown.
-* The expanded form of a filter means the same, and is its own expanded form.
-* Columns decide about every exchange as its decoded bodies do, and never both ways.
-* Completion raises nothing, at any place of the text, and what it offers begins there or before.
+* Parsing, binding and compiling raise only :class:`FilterError`, whose position lies inside the text and which can be
+  rendered.
+* The expanded form of a filter has the same meaning, and is its own expanded form.
+* Columns decide every exchange like its decoded bodies do, and never both ways.
+* Completion never raises, at any position of the text, and its offers start at or before the position.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_COMPARED = 25
 
 
 class Sample:
-    """Exchanges to be filtered: the beginning of the capture that comes with the package."""
+    """Exchanges to filter: the beginning of the bundled capture."""
 
     def __init__(self) -> None:
         def use(path: object) -> None:
@@ -93,7 +93,7 @@ def run(data: bytes) -> None:
 
 
 def completed(text: str, chance: int) -> None:
-    """Ask for completion at the end and at another place."""
+    """Request completions at the end and at another position."""
     for cursor in (len(text), chance % (len(text) + 1)):
         for candidate in complete(text, cursor, {"topic": ["orders", "a b"], "client_id": ['"']}):
             check(0 <= candidate.start <= cursor, "completes from", candidate.start, "at", cursor)
@@ -116,7 +116,7 @@ def words() -> Iterator[bytes]:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield the filters of the documentation, and one for each field and short form."""
+    """Yield the filters in the documentation, and one for each field and short form."""
     from captures.filters.fields import FIELDS
     from captures.filters.shortforms import FORMS
 

@@ -1,17 +1,17 @@
 """Requests and responses: bodies of every API in every version, and whole frames.
 
-The first four bytes of an input choose API key, version, kind and fields; what follows is the body, or the frame.
+The first four bytes of an input select API key, version, kind and fields; the rest is the body, or the frame.
 
 A body, read by one layout:
 
-* The generated decoder gives a value or a :class:`DecodeError` with a reason and a place inside the bytes, and the
-  traced reading gives the same value and end, or the same error at the same field.
-* The nodes of the trace lie inside one another, in the order of the bytes.
-* A projection gives of the value what it was asked for; where it refuses, it says what the full decoder says.
-* Skimming finds the fields at the places of the trace, and the same when the bytes come in pieces.
-* What was decoded can be built, and that decodes to the same value.
+* The generated decoder returns a value, or raises :class:`DecodeError` with a reason and an offset inside the bytes.
+  The traced decoder gives the same value and end, or the same error at the same field.
+* The nodes of the trace are nested, in the order of the bytes.
+* A projection returns the requested part of the value; if it refuses, its error is that of the full decoder.
+* The locator finds fields at the positions of the trace, also if the bytes arrive in pieces.
+* A decoded value can be built, and the result decodes to the same value.
 
-A frame: nothing raises, neither decoding nor tracing nor annotating; and what the trace shows lies inside the frame.
+A frame: decoding, tracing and annotating never raise, and the nodes of the trace lie inside the frame.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run(data: bytes) -> None:
 
 
 def layout_of(key: int, version: int, kind: int) -> MessageVersion:
-    """Return the layout that the first bytes of an input choose."""
+    """Return the layout that the first bytes of an input select."""
     known = apis.api(key % KEYS)
     assert known is not None
     message = known.response if kind & RESPONSE else known.request
@@ -65,7 +65,7 @@ def layout_of(key: int, version: int, kind: int) -> MessageVersion:
 
 # ---------------------------------------------------------------- bodies
 def body(layout: MessageVersion, salt: int, data: bytes) -> None:
-    """Read a body in all ways there are, and compare."""
+    """Read a body in every way, and compare the results."""
     traced = layout.trace(data)
     inside(traced.root, 0, len(data))
     try:
@@ -85,7 +85,7 @@ def body(layout: MessageVersion, salt: int, data: bytes) -> None:
 
 
 def same_error(error: DecodeError, traced: Trace, size: int) -> None:
-    """Check that decoder and trace tell of the same fault, and well."""
+    """Check that decoder and trace report the same error, with a reason and a valid offset."""
     check(error.reason and "generated decoder" not in error.reason, "reason", error.reason)
     check(0 <= error.offset <= size, "offset", error.offset, "of", size)
     check(traced.error is not None, "only the decoder refuses:", error)
@@ -95,7 +95,7 @@ def same_error(error: DecodeError, traced: Trace, size: int) -> None:
 
 
 def inside(node: Node, start: int, end: int) -> None:
-    """Check that a node lies in these bytes, and what is below it in its own, in their order."""
+    """Check that a node lies inside these bytes, and its children inside it, in order."""
     check(start <= node.start <= end, node, "begins outside", start, end)
     check(node.end == -1 or node.start <= node.end <= end, node, "ends outside", start, end)
     last = end if node.end < 0 else node.end
@@ -109,12 +109,12 @@ def inside(node: Node, start: int, end: int) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same; NaN, which equals nothing, is the same as NaN."""
+    """Return whether two values are the same, with NaN equal to itself."""
     return bool(one == other) or repr(ordered(one)) == repr(ordered(other))
 
 
 def ordered(value: Any) -> Any:
-    """Return a value with the keys of all dicts in order: tagged fields come in any."""
+    """Return a value with sorted keys in all dicts, because tagged fields have no order."""
     if isinstance(value, dict):
         return {key: ordered(value[key]) for key in sorted(value, key=str)}
     return [ordered(item) for item in value] if isinstance(value, list | tuple) else value
@@ -122,7 +122,7 @@ def ordered(value: Any) -> Any:
 
 @lru_cache(4096)
 def paths_of(layout: MessageVersion, *, leaves: bool) -> tuple[str, ...]:
-    """Return the paths of all fields of a layout, or only of its single values."""
+    """Return the paths of all fields of a layout, or only of those outside arrays."""
     return tuple(_paths(layout.struct, "", leaves))
 
 
@@ -141,25 +141,25 @@ def _paths(con: wire.WireType, prefix: str, leaves: bool) -> Iterator[str]:
 
 @lru_cache(4096)
 def chosen(layout: MessageVersion, salt: int, *, leaves: bool) -> tuple[str, ...]:
-    """Return some fields of a layout, the same for the same number."""
+    """Return a selection of a layout's fields, determined by a number."""
     paths = paths_of(layout, leaves=leaves)
     return tuple(Random(salt).sample(paths, min(len(paths), salt % (_WANTED + 1))))
 
 
 @lru_cache(4096)
 def projection_of(layout: MessageVersion, salt: int) -> Projection:
-    """Return a projection; making one takes longer than running it."""
+    """Return a projection, cached because making one takes longer than running it."""
     return Projection(layout, chosen(layout, salt, leaves=False))
 
 
 @lru_cache(4096)
 def locator_of(layout: MessageVersion, salt: int) -> FieldLocator:
-    """Return the way to some single values."""
+    """Return a locator of some fields outside arrays."""
     return FieldLocator.to_fields([layout.struct], chosen(layout, salt, leaves=True))
 
 
 def projected(layout: MessageVersion, salt: int, data: bytes, value: Any, end: int) -> None:
-    """Compare a projection with the full decoder; ``value`` is None where that refuses."""
+    """Compare a projection with the full decoder; ``value`` is None if that raised."""
     projection = projection_of(layout, salt)
     wanted = tree(chosen(layout, salt, leaves=False))
     try:
@@ -178,7 +178,7 @@ def projected(layout: MessageVersion, salt: int, data: bytes, value: Any, end: i
 
 
 def located(layout: MessageVersion, salt: int, data: bytes, traced: Trace) -> None:
-    """Compare the places of the locator with those of the trace, and whole bytes with pieces."""
+    """Compare the positions of the locator with those of the trace, for whole bytes and pieces."""
     locator = locator_of(layout, salt)
     wanted = set(chosen(layout, salt, leaves=True))
     try:
@@ -201,7 +201,7 @@ def _without_indexes(path: str) -> str:
 
 
 def in_pieces(locator: FieldLocator, data: bytes, salt: int) -> Any:
-    """Return places of fields, or what is wrong, as they are found while the bytes come."""
+    """Return the positions of fields, or the error, found while the bytes arrive."""
     search, rng, pos = FieldSearch(locator), Random(salt), 0
     end = 0 if locator.is_empty else None
     try:
@@ -218,7 +218,7 @@ def in_pieces(locator: FieldLocator, data: bytes, salt: int) -> Any:
 
 # ---------------------------------------------------------------- frames
 def frame(key: int, version: int, response: bool, payload: bytes) -> None:
-    """Read a frame as a person would look at it."""
+    """Read a frame as for display."""
     complete = bool(version & 0x80)
     if response:
         made = decode_response(payload, key % (KEYS + 2), version & 0x7F, complete=complete)
@@ -234,7 +234,7 @@ def frame(key: int, version: int, response: bool, payload: bytes) -> None:
 
 
 def annotate(made: Body, response: bool) -> None:
-    """Make a body ready to be shown."""
+    """Annotate a body for display."""
     out = Annotations()
     with changed(**_LIMITS):
         Annotator(SessionContext()).annotate(made, "response" if response else "request", out, connection=0)
@@ -244,7 +244,7 @@ def annotate(made: Body, response: bool) -> None:
 
 # ---------------------------------------------------------------- seeds
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield a request and a response of every API in its newest version, and some as whole frames."""
+    """Yield a request and a response of every API in its newest version, some as whole frames."""
     from fuzz.targets.records import seeds as record_seeds
     from tests.dissectors.values import Values
 
@@ -284,7 +284,7 @@ def with_records(key: int, version: int, kind: int, records: bytes) -> bytes:
 
 
 def smallest(layout: MessageVersion, seed: str, values: Any, most: int = 600) -> bytes:
-    """Return a message with many fields that is not long."""
+    """Return a short message with many fields."""
     made = [layout.build(values(f"{seed} {number}").draw(layout.struct)) for number in range(12)]
     fitting = [data for data in made if len(data) <= most]
     return max(fitting, key=len) if fitting else min(made, key=len)

@@ -1,4 +1,4 @@
-"""Changing captures with their framing kept: packets out, twice, elsewhere, changed inside. Not a target itself."""
+"""Mutation of captures with intact framing: packets removed, repeated, moved or changed. Not a target itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_EDITS = 4
 
 
 def pcap(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Return a pcap file with other packets."""
+    """Return a pcap file with mutated packets."""
     order = "<" if data[:4] in _LITTLE else ">"
     records = _records(data, order)
     header = data[:_PCAP_HEADER]
@@ -45,7 +45,7 @@ def pcap(data: bytes, other: bytes, rng: Random) -> bytes:
 
 
 def pcapng(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Return a pcapng file with other blocks."""
+    """Return a pcapng file with mutated blocks."""
     order = "<" if data[8:12] == _LITTLE_SECTION else ">"
 
     def changed(block: bytes) -> bytes:
@@ -66,14 +66,14 @@ def pcapng(data: bytes, other: bytes, rng: Random) -> bytes:
     return b"".join(edited(_blocks(data, order), _blocks(other, order), rng, changed))
 
 
-#: makes one file of several; also returns those that cannot be part of it
+#: joins files; also returns those left out
 Join = Callable[[Sequence[bytes]], tuple[bytes, list[bytes]]]
 
 
 def join_pcap(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
-    """Return several pcap files as one, and those that cannot be part of it: of another kind, or unsound.
+    """Join pcap files; return the result, and the files left out because of another kind or damage.
 
-    Each gets addresses of its own, so that their connections are not taken for one.
+    Each file gets its own addresses, so that their connections stay separate.
     """
     sound = [data for data in inputs if data[:4] in _PCAP and _is_sound(data)]
     kinds = Counter(data[:_PCAP_HEADER] for data in sound)
@@ -90,7 +90,7 @@ def join_pcap(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
 
 
 def join_pcapng(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
-    """Return several pcapng files as the sections of one, and those that cannot be part of it, as they are unsound."""
+    """Join pcapng files as sections; return the result, and the files left out because of damage."""
     joined, left = b"", []
     for number, data in enumerate(inputs):
         order = "<" if data[8:12] == _LITTLE_SECTION else ">"
@@ -102,7 +102,7 @@ def join_pcapng(inputs: Sequence[bytes]) -> tuple[bytes, list[bytes]]:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Tell whether the records of a pcap file fill it."""
+    """Return whether a pcap file consists of complete records."""
     order = "<" if data[:4] in _LITTLE else ">"
     return sum(map(len, _records(data, order))) == len(data) - _PCAP_HEADER
 
@@ -114,7 +114,7 @@ def _renamed(data: bytes, number: int) -> bytes:
 def edited(
     parts: list[bytes], others: list[bytes], rng: Random, changed: Callable[[bytes], bytes]
 ) -> list[bytes]:
-    """Return parts with a few of them gone, repeated, moved, taken from another input, or changed."""
+    """Return parts with a few of them removed, repeated, moved, changed, or copied from another input."""
     parts = list(parts)
     for _ in range(1 + int(rng.random() ** 2 * _MOST_EDITS)):
         at = int(rng.random() * len(parts)) if parts else 0

@@ -1,4 +1,4 @@
-"""What the targets of capture files share: reading bytes as a capture, and all that came of it. Not a target itself."""
+"""Reads bytes as captures and compares results, for all targets of capture files. Not a target itself."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def on_disk(data: bytes, use: Callable[[Path], T]) -> T:
-    """Write bytes to a file, and give it back when it was used."""
+    """Write bytes to a temporary file."""
     path = Path(_folder().name) / "capture"
-    path.unlink(missing_ok=True)  # an earlier one may still be mapped
+    path.unlink(missing_ok=True)  # an earlier file may still be mapped
     path.write_bytes(data)
     try:
         with uncontained():
@@ -52,7 +52,7 @@ def on_disk(data: bytes, use: Callable[[Path], T]) -> T:
 
 @contextmanager
 def uncontained() -> Iterator[None]:
-    """Let errors raise that are contained for users: here each of them is a case."""
+    """Raise errors that are contained for users, because here each of them is a case."""
     before = Faults.note, Scrubber._blank_whole
     Faults.note, Scrubber._blank_whole = _noted, _not_scrubbed  # type: ignore[method-assign,assignment]
     try:
@@ -70,15 +70,15 @@ def _not_scrubbed(_: Scrubber, size: int, what: str, error: Exception) -> bytes:
 
 
 def block_of(size: int, chance: int) -> int:
-    """Return the size of blocks that a file is read in: any that cuts it into a few."""
+    """Return a block size that divides a file into a few blocks."""
     least = max(size // _MOST_BLOCKS, SMALL_BLOCKS[0])
     return least + chance % max(size - least, 1)
 
 
 def packets(data: bytes, block_size: int = BLOCK_SIZE) -> tuple[CaptureContent, dict[str, Any]] | None:
-    """Read a capture up to its streams; None if it is none.
+    """Read a capture up to its streams; return None if it is not a capture.
 
-    Whatever the streams lack must be a gap: :meth:`CaptureContent.stream` checks that segments and gaps tile each one.
+    Missing bytes of streams must be gaps: :meth:`CaptureContent.stream` checks that segments and gaps tile each one.
     """
     try:
         return on_disk(data, lambda path: _packets(path, block_size))
@@ -92,7 +92,7 @@ def _packets(path: Path, block_size: int) -> tuple[CaptureContent, dict[str, Any
     connections = got.assembler.connections
     found: dict[str, Any] = {name: got.column(name).tolist() for name in PacketBlock.COLUMNS}
     text = cache(got.reader.addresses.text)
-    for name in ("src", "dst"):  # endpoints are numbered as they are met, block by block
+    for name in ("src", "dst"):  # endpoints are numbered in order of appearance, block by block
         found[name] = [text(endpoint) for endpoint in found[name]]
     found["comments"] = {number: text for each in got.blocks for number, text in comments(each).items()}
     found["statistics"] = asdict(got.reader.statistics)
@@ -116,7 +116,7 @@ def comments(block: PacketBlock) -> dict[int, str]:
 
 
 def same(one: dict[str, Any], other: dict[str, Any], *what: object) -> None:
-    """Check that two readings of a capture found the same."""
+    """Check that two readings of a capture gave the same result."""
     for name, value in one.items():
         check(value == other[name], *what, "give another", name)
 
@@ -124,9 +124,9 @@ def same(one: dict[str, Any], other: dict[str, Any], *what: object) -> None:
 def exchanges(
     data: bytes, block_size: int = BLOCK_SIZE, kind: type[Capture] = Capture, *, show: bool = False
 ) -> Any:
-    """Read a capture up to its exchanges; return what was found, None if it is no capture.
+    """Read a capture up to its exchanges; return None if it is not a capture.
 
-    :param show: decode all exchanges as well, as for the screen and for programs
+    :param show: also decode all exchanges, as for the screen and as JSON
     """
     try:
         return on_disk(data, lambda path: _exchanges(path, block_size, kind, show))
@@ -151,7 +151,7 @@ def _exchanges(path: Path, block_size: int, kind: type[Capture], show: bool) -> 
 
 
 def scrubbed(data: bytes) -> None:
-    """Write a capture out again with what users said made filler, the packets as they were and packets of our own."""
+    """Export a capture with scrubbed contents, as original and as synthetic packets."""
     try:
         on_disk(data, _scrubbed)
     except CaptureError as error:
@@ -167,7 +167,7 @@ def _scrubbed(path: Path) -> None:
 
 
 def shown(capture: Capture) -> None:
-    """Decode all exchanges of a capture, as for the screen and for programs."""
+    """Decode all exchanges of a capture, as for the screen and as JSON."""
     with changed(**_LIMITS):
         checked(ExchangeReader(capture))
 
@@ -181,7 +181,7 @@ def checked(reader: ExchangeReader) -> None:
 
 
 def sample(most: int) -> bytes:
-    """Return the first packets of the capture that comes with the package, up to so many bytes."""
+    """Return the first packets of the bundled capture, up to a number of bytes."""
     from importlib.resources import files
 
     data = (files("captures") / "samples" / "rebalance.pcap").read_bytes()

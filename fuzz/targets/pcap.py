@@ -1,10 +1,10 @@
 """pcap files: the whole input is the file.
 
-* It is read, or it is no capture (:class:`CaptureError`); nothing else is raised. Damage inside is counted.
-* How much is read at a time changes nothing: packets, comments, counts, streams, gaps, exchanges.
-* Segments and gaps tile every stream; no stream holds more than its packets brought.
-* Of a sound file that is cut short all packets before the cut are there, and they are the same.
-* Every exchange can be decoded, annotated and told in one line, and scrubbed packets can be written.
+* Reading succeeds or raises :class:`CaptureError`, nothing else. Damage inside is counted.
+* The block size changes nothing: packets, comments, counts, streams, gaps, exchanges.
+* Segments and gaps tile every stream; no stream has more bytes than its packets.
+* A truncated file gives the same packets as the whole file up to the cut.
+* Every exchange can be decoded, annotated and summarised, and scrubbed packets can be written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EXACT = ("number", "time", "seq", "captured")
 
 
 def run(data: bytes) -> None:
-    """Read the file in one way, or in two that are compared: which, its bytes decide."""
+    """Read the file in one way, or in two ways that are compared; the input's bytes decide."""
     chance = crc32(data)
     small = packets.block_of(len(data), chance >> 8)
     block = small if chance & 16 else BLOCK_SIZE
@@ -49,19 +49,19 @@ def run(data: bytes) -> None:
 
 
 def several(inputs: Sequence[bytes], join: framing.Join = framing.join_pcap) -> None:
-    """Read files as parts of one, as :func:`run` reads one; those that cannot be parts, each for itself."""
+    """Read joined files as :func:`run` reads one; those that cannot be joined are read alone."""
     joined, left = join(inputs)
     for data in (joined, *left):
         run(data)
 
 
 def kin(data: bytes) -> bytes:
-    """Return what files must have in common to be parts of one: their headers."""
+    """Return the headers, which files must share to be joined."""
     return data[:_HEADER]
 
 
 def every(data: bytes) -> None:
-    """Do all that :func:`run` does to one or another input."""
+    """Run all checks from which :func:`run` selects."""
     chance = crc32(data)
     packets.exchanges(data, show=True)
     packets.scrubbed(data)
@@ -72,7 +72,7 @@ def every(data: bytes) -> None:
 
 
 def packets_alike(data: bytes, block: int) -> None:
-    """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
+    """Check that packets and streams are the same in blocks of a size as in one block."""
     found, again = packets.packets(data), packets.packets(data, block)
     check((found is None) == (again is None), "blocks of", block, "bytes decide whether it is a capture")
     if found is not None and again is not None:
@@ -80,13 +80,13 @@ def packets_alike(data: bytes, block: int) -> None:
 
 
 def exchanges_alike(data: bytes, block: int) -> None:
-    """Check that reading in blocks of that size finds the exchanges that reading all at once finds."""
+    """Check that exchanges are the same in blocks of a size as in one block."""
     whole = packets.exchanges(data)
     check(whole == packets.exchanges(data, block), "blocks of", block, "bytes give other exchanges")
 
 
 def cut_short(data: bytes, end: int) -> None:
-    """Check that a sound file has all packets before a place where it is cut off."""
+    """Check that a truncated file still has all packets before the cut."""
     found = packets.packets(data)
     first = None if found is None or found[1]["statistics"]["damage"] else packets.packets(data[:end])
     for name in _EXACT if first else ():
@@ -97,7 +97,7 @@ def cut_short(data: bytes, end: int) -> None:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield files of both byte orders and all precisions, with link layers, fragments, tunnels, and from the sample."""
+    """Yield files of both byte orders and all precisions, with link layers, fragments and tunnels, and the sample."""
     for name, frames, link_type in link_layers():
         yield name, pcap(list(frames), link_type)
     frames = connection()
@@ -125,7 +125,7 @@ def connection() -> list[bytes]:
 
 
 def link_layers() -> Iterator[tuple[str, list[bytes], int]]:
-    """Yield name, frames and link type of what carries TCP."""
+    """Yield name, frames and link type of each way to carry TCP."""
     from tests.captures.packets.kit import BROKER6, CLIENT6, Conversation, ethernet, ipv4
 
     frames = connection()

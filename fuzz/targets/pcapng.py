@@ -1,6 +1,6 @@
 """pcapng files: the whole input is the file.
 
-What must hold is what must hold of pcap files (:mod:`fuzz.targets.pcap`).
+The invariants are those of pcap files (:mod:`fuzz.targets.pcap`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ run, every, mutate = pcap.run, pcap.every, framing.pcapng
 
 
 def several(inputs: Sequence[bytes]) -> None:
-    """Read files as the sections of one; those that cannot be, each for itself."""
+    """Read files joined as sections; those that cannot be joined are read alone."""
     pcap.several(inputs, framing.join_pcapng)
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield files with every block and option that is read, of both byte orders, and of several sections."""
+    """Yield files with every supported block and option, of both byte orders, and with several sections."""
     frames = pcap.connection()
     for order, name in (("<", "little-endian"), (">", "big-endian")):
         packets = b"".join(enhanced(frame, number, order=order) for number, frame in enumerate(frames))

@@ -1,11 +1,11 @@
 """Records fields: message sets of magic 0 and 1, record batches, every codec.
 
-The first byte of an input says whether the field is aligned; what follows is the field.
+The first byte of an input says whether the field is aligned; the rest is the field.
 
-* Nothing raises. Every problem has a reason and a place inside the field.
-* Batches follow one another without a gap; a field cut short has the first batches of the whole.
-* No more records and bytes come out of a batch than its limits allow.
-* The traced reading lies inside the field, or inside what was decompressed, and has the problems of the other readings.
+* Nothing raises. Every problem has a reason and an offset inside the field.
+* Batches are contiguous; a truncated field has the first batches of the whole.
+* A batch gives no more records and bytes than its limits allow.
+* The nodes of the trace lie inside the field, or the decompressed data, with the same problems as the other readings.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TRACED = 300
 
 
 def run(data: bytes) -> None:
-    """Read a field in all ways there are, and compare."""
+    """Read a field in every way, and compare the results."""
     with changed(**LIMITS):
         compare(data)
 
 
 def compare(data: bytes) -> None:
-    """Read a field in all ways there are, within small limits."""
+    """Read a field in every way, with small limits."""
     given = Input(data)
     aligned = not given.number() & 1
     field = given.rest()
@@ -60,7 +60,7 @@ def compare(data: bytes) -> None:
 
 
 def tiled(found: RecordSet, size: int) -> None:
-    """Check that every byte of a field is accounted for once."""
+    """Check that every byte of a field belongs to exactly one batch or problem."""
     at = found.leading
     for batch in found:
         check(batch.start == at and batch.end > at, batch, "does not begin at", at)
@@ -74,7 +74,7 @@ def tiled(found: RecordSet, size: int) -> None:
 
 
 def located(problems: Any, size: int) -> None:
-    """Check that problems have a reason and a place."""
+    """Check that problems have a reason and an offset."""
     for problem in problems:
         check(problem.reason, "a problem without a reason")
         check(problem.offset >= -1, "a problem at", problem.offset)
@@ -84,14 +84,14 @@ def located(problems: Any, size: int) -> None:
 
 
 def told(problems: Any) -> list[tuple[str, int]]:
-    """Return what problems say."""
+    """Return the texts of problems."""
     return [(problem.reason, problem.offset) for problem in problems]
 
 
 def read(batch: Batch, size: int, budget: Budget) -> tuple[DecodeError, ...]:
     """Read the records of a batch; return its problems.
 
-    :param budget: of the message
+    :param budget: budget of the message
     """
     check(batch.crc_valid in (True, False), "checksum")
     check(repr(batch), "no repr")
@@ -104,7 +104,7 @@ def read(batch: Batch, size: int, budget: Budget) -> tuple[DecodeError, ...]:
 
 
 def nodes_inside(nodes: list[Node], start: int, end: int) -> None:
-    """Check that nodes lie in these bytes, in their order, and what is below them in theirs."""
+    """Check that nodes lie inside these bytes, in order, and their children inside them."""
     for node in nodes:
         check(
             start <= node.start <= node.end <= end, "node", node.name, node.start, node.end, "of", start, end

@@ -1,8 +1,8 @@
 """Request logs of brokers: the whole input is the log.
 
-* It is read as the packets of its entries; nothing raises, be it contained for users or not.
-* How much is read at a time changes nothing: packets, and the damage reported for lines that were left out.
-* What an entry was encoded as is read again whole: no exchange of a log has bytes that cannot be decoded.
+* It is read as packets of its entries; nothing raises, whether or not users would see the error.
+* The block size changes nothing: packets, and the damage reported for skipped lines.
+* Encoded entries can be decoded: no exchange of a log has undecodable bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fuzz.targets import packets
 LONGEST = 16384
 
 _LOGS = Path(__file__).parents[2] / "tests" / "data" / "request_log"
-_LINE_BYTES = 12_000  # so that some lines go over the limit
+_LINE_BYTES = 12_000  # so that some lines exceed the limit
 _PIECE = 997
 _LONGEST_SEED = 6_000
 _EXTREMES: tuple[Any, ...] = (
@@ -40,7 +40,7 @@ _EXTREMES: tuple[Any, ...] = (
 
 
 def run(data: bytes) -> None:
-    """Read the log; whole and in pieces, or up to its exchanges: which, its bytes decide."""
+    """Read the log whole and in pieces, or up to its exchanges; the input's bytes decide."""
     with changed(log_line_bytes=_LINE_BYTES):
         if crc32(data) & 3:
             in_pieces(data)
@@ -49,7 +49,7 @@ def run(data: bytes) -> None:
 
 
 def every(data: bytes) -> None:
-    """Do both."""
+    """Run both checks."""
     with changed(log_line_bytes=_LINE_BYTES):
         in_pieces(data)
         exchanges(data)
@@ -61,13 +61,13 @@ class _Pieces(FileFeed):
 
 
 def in_pieces(data: bytes) -> None:
-    """Check that reading in pieces gives the same packets, and says the same."""
+    """Check that reading in pieces gives the same packets and the same damage."""
     whole, pieces = (_read(kind(BytesIO(data))) for kind in (FileFeed, _Pieces))
     check("fault" not in whole[1] or b"fault" in data, whole[1])
     check(whole[0] == pieces[0], "pieces of", _PIECE, "bytes give other packets")
     if (
         max(map(len, data.split(b"\n"))) < _LINE_BYTES
-    ):  # of a longer line, where it ends decides what is read of it
+    ):  # what is read of a longer line depends on where the block ends
         check(whole[1] == pieces[1], "pieces of", _PIECE, "bytes say:", pieces[1], "instead of:", whole[1])
 
 
@@ -77,7 +77,7 @@ def _read(log: FileFeed) -> tuple[bytes, str]:
 
 
 def exchanges(data: bytes) -> None:
-    """Check that all exchanges can be shown, and have no bytes that cannot be decoded."""
+    """Check that all exchanges can be shown and decoded."""
     try:
         packets.on_disk(data, _shown)
     except CaptureError as error:
@@ -95,7 +95,7 @@ def _shown(path: Path) -> None:
 
 # ---------------------------------------------------------------- changing a log
 def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Return a log with other lines: changed as JSON, wrapped, twice, missing, from another log."""
+    """Return a log with mutated lines: changed as JSON, wrapped, repeated, removed, or copied from another log."""
     lines = data.split(b"\n")
     for _ in range(1 + rng.getrandbits(1)):
         at = rng.randrange(len(lines))
@@ -117,7 +117,7 @@ def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
 
 
 def _wrapped(line: bytes, rng: Random) -> bytes:
-    """Wrap a line as containers and layouts do, in parts of some size."""
+    """Wrap a line like container runtimes and logging layouts do, in parts of a size."""
     text = line.decode(errors="replace")
     size = rng.choice((100, 700, 1 << 20))
     parts = [text[at : at + size] for at in range(0, len(text), size)] or [""]
@@ -134,7 +134,7 @@ def _wrapped(line: bytes, rng: Random) -> bytes:
 
 
 def _edited(line: bytes, rng: Random) -> bytes:
-    """Change values of an entry, and the fields that it has."""
+    """Change values and fields of an entry."""
     begin, end = line.find(b"{", line.find(REQUEST_LOG_MARK)), line.rfind(b"}") + 1
     try:
         entry = json.loads(line[begin:end])
@@ -160,7 +160,7 @@ def _edited(line: bytes, rng: Random) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield where values are: what holds each, and its key or index."""
+    """Yield the container and the key or index of each value."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key
@@ -168,7 +168,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield an entry of each API in the logs of brokers of three releases, several to a log, and wrapped ones."""
+    """Yield logs with entries of each API from brokers of three releases, also wrapped."""
     for path in sorted(_LOGS.glob("*.log.gz")):
         logs, known = [b""], set()
         for line in gzip.decompress(path.read_bytes()).splitlines():

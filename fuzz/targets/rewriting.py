@@ -1,12 +1,12 @@
-"""Responses whose addresses the proxy replaces, and versions that it lowers: whole frames as a broker may send them.
+"""Responses in which the proxy replaces addresses or lowers versions: whole frames as a broker may send them.
 
-The first two bytes of an input choose API and version; what follows is the response, without its size.
+The first two bytes of an input select API and version; the rest is the response, without its size.
 
-* Rewriting gives a frame or raises :class:`DecodeError`; it does not refuse what can be decoded to its last byte.
-* Where every address is already the one to be told, the very same bytes go on.
-* A rewritten frame has the right size and decodes in the same version; all but the addresses is as it was.
-* Addresses that are replaced and put back give the message that came; the same bytes, if its lengths were the shortest.
-* No version is offered that is higher than what was offered, or than what can be rewritten.
+* Rewriting returns a frame or raises :class:`DecodeError`; it accepts every frame that decodes completely.
+* If every address is already the right one, the frame is forwarded unchanged.
+* A rewritten frame has the right size, decodes in the same version, and differs only in its addresses.
+* Replacing addresses and putting them back gives the original message, and the same bytes if its lengths were minimal.
+* No offered version is higher than the broker's, or than kproxy can rewrite.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST = 4096
 KEYS = (0, 1, 3, 10, 18, 60, 78, 79)
 _ADDRESS = frozenset({"host", "port"})
 _UNSUPPORTED_VERSION = 35
-_HIGHEST = 2**31 - 1  # ports are 32 bits wide in answers; those beyond 65,535 are the proxy's to refuse
+_HIGHEST = 2**31 - 1  # ports have 32 bits in responses; the proxy refuses those above 65,535
 _ENDPOINT = {"node_id": 7, "host": "broker-1", "port": 9092, "rack": None}
 
 
@@ -69,13 +69,13 @@ def run(data: bytes) -> None:
 
 
 def in_two_places(value: Any) -> bool:
-    """Tell whether an answer has two addresses of one node."""
+    """Return whether a response has two addresses for one node."""
     places: dict[int, tuple[str, int]] = {}
     return any(places.setdefault(node, place) != place for node, place in nodes(value))
 
 
 def nodes(value: Any) -> Iterator[tuple[int, tuple[str, int]]]:
-    """Yield the numbers and addresses of nodes in a body, where there is an address."""
+    """Yield the IDs and addresses of the nodes in a body that have an address."""
     if isinstance(value, list):
         for item in value:
             yield from nodes(item)
@@ -93,17 +93,17 @@ def elsewhere(broker: Broker) -> tuple[str, int]:
 
 
 def back(broker: Broker) -> tuple[str, int]:
-    """Return the address for which :func:`elsewhere` gave this one."""
+    """Return the address that :func:`elsewhere` maps to this one."""
     return broker.host[:-1], (broker.port - 2) % _HIGHEST + 1
 
 
 def as_it_is(broker: Broker) -> tuple[str, int]:
-    """Return the address itself."""
+    """Return the address unchanged."""
     return broker.host, broker.port
 
 
 def put_back(rewrite: Rewriter, frame: bytes, changed: bytes, body: Body) -> None:
-    """Replace the addresses by those that they stand for."""
+    """Replace the addresses by the original ones."""
     again = rewrite(changed, back).frame
     if len(again) == len(frame):
         check(again == frame, "put back, the bytes are others")
@@ -113,24 +113,22 @@ def put_back(rewrite: Rewriter, frame: bytes, changed: bytes, body: Body) -> Non
 
 
 def without_addresses(value: Any) -> Any:
-    """Return a body without the fields that may have changed."""
+    """Return a body without the fields that rewriting may change."""
     if isinstance(value, dict):
         return {name: without_addresses(item) for name, item in value.items() if name not in _ADDRESS}
     return [without_addresses(item) for item in value] if isinstance(value, list) else value
 
 
 def lowered(body: Body, frame: bytes, version: int) -> None:
-    """Check what is offered."""
+    """Check the offered versions."""
     other = decode_response(frame[4:], ApiKey.API_VERSIONS, version)
     if body.problems or other.problems or body.value is None or other.value is None:
         return
-    if (
-        other.value["error_code"] != body.value["error_code"]
-    ):  # a version that is not known: the client asks again
+    if other.value["error_code"] != body.value["error_code"]:  # an unknown version: the client retries
         check(other.value["error_code"] == _UNSUPPORTED_VERSION, "another error")
         return
     if body.value["error_code"] not in (0, _UNSUPPORTED_VERSION):
-        return  # clients look at nothing else
+        return  # clients ignore everything else
     before, after = (each.value["api_keys"] for each in (body, other))
     check(len(before) == len(after), "other APIs are offered")
     for was, now in zip(before, after, strict=True):
@@ -142,7 +140,7 @@ def lowered(body: Body, frame: bytes, version: int) -> None:
 
 
 def with_addresses(value: Any) -> Any:
-    """Return a body of any values with nodes that have addresses."""
+    """Return a body with arbitrary values and nodes that have addresses."""
     if isinstance(value, list):
         return [with_addresses(item) for item in value]
     if not isinstance(value, dict):

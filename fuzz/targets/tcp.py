@@ -1,13 +1,13 @@
-"""TCP streams and exchanges: a conversation cut into packets, and what networks and captures do to these.
+"""TCP streams and exchanges: a conversation cut into packets, with the faults of networks and captures.
 
-The first byte of an input chooses block size and seeds, then come steps of the conversation up to a zero byte, and then
-a byte or two for each packet: how long it is, and what happens to it (nothing, sent twice, late, lost, cut by the
-snapshot length, bytes changed, sent again with other bytes or other edges, a reset).
+The first byte of an input selects block size and seeds. Then follow the steps of the conversation up to a zero byte,
+and a byte or two for each packet: its length and its fault (none, sent twice, late, lost, cut by the snapshot length,
+changed, retransmitted with other bytes or other boundaries, a reset).
 
-* Nothing raises; segments and gaps tile every stream, and no stream has more bytes than its packets brought.
-* How much is read at a time changes nothing; nor does which of the two ways through framing and pairing is taken.
-* If packets were only cut, repeated and delayed, the exchanges are those of the conversation, and nothing is missing.
-* Every exchange can be decoded, annotated and told in one line, and scrubbed packets can be written.
+* Nothing raises; segments and gaps tile every stream, and no stream has more bytes than its packets.
+* Neither the block size nor the path through framing and pairing changes the result.
+* If packets were only cut, repeated and delayed, the exchanges are exactly those of the conversation.
+* Every exchange can be decoded, annotated and summarised, and scrubbed packets can be written.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _VERSIONS = ((0, 3), (0, 8), (0, 12), (1, 12), (3, 1), (3, 9), (12, 4), (18, 3),
 
 @dataclass
 class Wire:
-    """The packets of a conversation as they are captured.
+    """The captured packets of a conversation.
 
-    :ivar harmed: something happened to them that a receiver could not make good from these packets
+    :ivar harmed: whether a fault cannot be repaired from these packets
     """
 
     conversation: Conversation = field(default_factory=Conversation)
@@ -63,7 +63,7 @@ class Wire:
     harmed: bool = False
 
     def put(self, from_client: bool, position: int, payload: bytes, fate: int) -> None:
-        """Send a packet, and let something happen to it."""
+        """Send a packet with its fault."""
         wire, others = self.conversation, self.sent[not from_client]
         record = wire.send(position, payload, ack=others, from_client=from_client)
         match fate:
@@ -72,7 +72,7 @@ class Wire:
             case 2:  # late
                 wire.records.remove(record)
                 self.late.append((len(wire.records) + _LATE, record))
-            case 3:  # sent again, with the half of it
+            case 3:  # half of it retransmitted
                 half = len(payload) // 2
                 wire.send(position + half, payload[half:], ack=others, from_client=from_client)
             case 4:
@@ -82,7 +82,7 @@ class Wire:
                 record.wire = len(record.frame)
                 record.frame = record.frame[: 54 + len(payload) // 2]
                 self.harmed = True
-            case 6:  # other bytes
+            case 6:  # changed bytes
                 self.harmed = True
                 frame = bytearray(record.frame)
                 frame[-1 - position % max(len(payload), 1)] ^= 1 << position % 8
@@ -94,7 +94,7 @@ class Wire:
         self.arrive()
 
     def arrive(self, at_once: bool = False) -> None:
-        """Let late packets come whose time it is."""
+        """Deliver the late packets that are due."""
         for item in list(self.late):
             due, record = item
             if at_once or len(self.conversation.records) >= due:
@@ -105,7 +105,7 @@ class Wire:
 
 
 def run(data: bytes) -> None:
-    """Make the capture and read it in one way, or in two that are compared: which, the input's bytes decide."""
+    """Make the capture and read it in one way, or in two ways that are compared; the input's bytes decide."""
     talk, wire, capture = capture_of(data)
     chance = crc32(data)
     block = packets.block_of(len(capture), chance >> 8)
@@ -131,7 +131,7 @@ def run(data: bytes) -> None:
 
 
 def every(data: bytes) -> None:
-    """Do all that :func:`run` does to one or another input."""
+    """Run all checks from which :func:`run` selects."""
     talk, wire, capture = capture_of(data)
     whole, streams = packets.exchanges(capture, show=True), packets.packets(capture)
     assert streams is not None
@@ -146,13 +146,13 @@ def every(data: bytes) -> None:
 
 
 def mutate(data: bytes, other: bytes, rng: Random) -> bytes:
-    """Return an input changed anywhere, and more often than not with an end: beyond it packets have a byte each."""
+    """Return a mutated input, in most cases with an end, after which packets have a byte each."""
     changed = havoc(data, rng, LONGEST, other=other)
     return changed + _ENDED if rng.random() < _ENDING else changed
 
 
 def several(inputs: Sequence[bytes]) -> None:
-    """Read conversations as connections of one capture, in one way or two, and check each."""
+    """Read conversations as connections of one capture, in one or two ways, and check each."""
     said = [said_of(data, number) for number, data in enumerate(inputs)]
     records = [record for _, wire in said for record in wire.conversation.records]
     records.sort(key=lambda record: record.time)
@@ -167,7 +167,7 @@ def several(inputs: Sequence[bytes]) -> None:
     for number, (talk, wire) in enumerate(said):
         if not wire.harmed:
             right_exchanges(talk, by_client.get(f"{_CLIENT}:{_FIRST_PORT + number}", []))
-    if chance & 4 and chance & 3:  # these take as long again, or longer
+    if chance & 4 and chance & 3:  # twice the delay, or more
         check(packets.exchanges(capture) == found, kind.__name__, "in blocks of", block, "bytes")
     elif chance & 0x38 == 0x38:
         packets_alike(capture, block)
@@ -176,13 +176,13 @@ def several(inputs: Sequence[bytes]) -> None:
 
 
 def capture_of(data: bytes) -> tuple[Talk, Wire, bytes]:
-    """Return what is said, the packets it is cut into, and the capture of these."""
+    """Return the conversation, its packets, and their capture."""
     talk, wire = said_of(data)
     return talk, wire, pcap(list(wire.conversation.records), nano=True)
 
 
 def said_of(data: bytes, number: int = 0) -> tuple[Talk, Wire]:
-    """Return what is said on a connection, and the packets it is cut into."""
+    """Return the conversation of a connection, and its packets."""
     given = Input(data)
     chosen = given.number()
     talk = talk_of(given)
@@ -192,7 +192,7 @@ def said_of(data: bytes, number: int = 0) -> tuple[Talk, Wire]:
 
 
 def packets_alike(capture: bytes, block: int) -> None:
-    """Check that reading in blocks of that size finds the packets and streams that reading all at once finds."""
+    """Check that packets and streams are the same in blocks of a size as in one block."""
     found, again = packets.packets(capture), packets.packets(capture, block)
     assert found is not None
     assert again is not None
@@ -200,21 +200,21 @@ def packets_alike(capture: bytes, block: int) -> None:
 
 
 def ways_alike(capture: bytes, kind: type[Capture], block: int) -> None:
-    """Check that a way through framing and pairing finds, in blocks, what the ordinary one finds at once."""
+    """Check that a path through framing and pairing, in blocks, gives the result of the ordinary one in one block."""
     whole = packets.exchanges(capture)
     other = packets.exchanges(capture, block, kind)
     check(other == whole, kind.__name__, "in blocks of", block, "bytes gives other exchanges")
 
 
 def right_streams(talk: Talk, found: dict[str, Any]) -> None:
-    """Check that all bytes that were said are there."""
+    """Check that the streams have all bytes of the conversation."""
     sent = [b"".join(data for whose, data in talk.messages if whose is side) for side in (True, False)]
     check(not found["gaps"], "gaps:", found["gaps"])
     check(found["streams"] in ([], sent), "the streams hold other bytes")
 
 
 def understood(talk: Talk, whole: Any) -> None:
-    """Check that the exchanges are those of the conversation, and that there is nothing else."""
+    """Check that there are exactly the exchanges of the conversation."""
     rows, skipped, foreign = whole
     check(not skipped and not foreign, "not understood:", skipped, foreign)
     right_exchanges(talk, rows)
@@ -222,13 +222,13 @@ def understood(talk: Talk, whole: Any) -> None:
 
 def right_exchanges(talk: Talk, rows: list[dict[str, Any]]) -> None:
     """Check that the exchanges are those of the conversation."""
-    # late packets change their order
+    # late packets are reordered
     got = sorted((tuple(row[name] for name in _COLUMNS) for row in rows), key=lambda each: each[2])
     check(got == [tuple(each)[1:] for each in talk.exchanges], "exchanges", got, "of", talk.exchanges)
 
 
 def talk_of(given: Input) -> Talk:
-    """Read what is said."""
+    """Read the conversation."""
     talk, number = Talk(0), 0
     while (what := given.number()) and len(talk.messages) < _MOST_MESSAGES:
         number += 1
@@ -253,7 +253,7 @@ def talk_of(given: Input) -> Talk:
 
 
 def wire_of(given: Input, talk: Talk, number: int, *, handshake: bool) -> Wire:
-    """Cut what is said into packets."""
+    """Cut the conversation into packets."""
     wire = Wire(Conversation(client=(_CLIENT, _FIRST_PORT + number)))
     if handshake:
         wire.conversation.handshake()
@@ -272,7 +272,7 @@ def wire_of(given: Input, talk: Talk, number: int, *, handshake: bool) -> Wire:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield conversations with one fate each, with real bodies, and one that begins in the middle."""
+    """Yield conversations with one kind of fault each and real bodies, and one that begins in the middle."""
     said = bytes((1 | 5 << 2, 40, 2, 9, 3 | 0x80, 3, 1, 1, 2, 0, 3, 12, 0))
     for fate, name in enumerate(("whole", "twice", "late", "again", "lost", "cut", "changed", "ended")):
         happens = bytes((0x10 | fate << 1, 19, 0, 50, 1)) if fate else bytes((1, 0, 20))

@@ -1,12 +1,12 @@
 """TLS connections: records, handshakes and key logs, with and without the right keys.
 
-An input is a byte of choices, a key log, and steps: a byte that says whose and what it is, and what belongs to it.
+An input is a byte of options, a key log, and steps: a byte with side and kind, and its data.
 
 * Nothing raises, neither for records nor for lines of the key log.
-* Decrypted bytes of a side are counted without a gap; a loss that is told lies in the stream.
-* After it stopped, a side says no more. At the end nothing waits.
-* Where nothing is missing, it does not matter how the bytes are cut into pieces.
-* What is held is bounded.
+* The positions of a side's decrypted bytes are contiguous; reported losses lie in the stream.
+* A side that stopped yields nothing more. At the end nothing is pending.
+* If nothing is missing, the division of the bytes into pieces does not matter.
+* Held bytes are bounded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIDES = (Side.CLIENT, Side.BROKER)
 _MOST_WAITING = 4096
 _MOST_HELD = _MOST_WAITING + (1 << 16)
 
-#: whose it is, and bytes, how many bytes are missing, or None: the connection ends
+#: side, and bytes, or the number of missing bytes, or None: the connection ends
 Step = tuple[Side, bytes | int | None]
 
 
@@ -70,7 +70,7 @@ def run(data: bytes) -> None:
 
 
 def feed(steps: list[Step], keys: bytes, chosen: int) -> list[Event]:
-    """Return all that a connection says. With a bit of the choices its keys come late."""
+    """Return all output of a connection. An option delays its keys."""
     late = bool(chosen & 2)
     keylog = KeyLog(growing=late)
     if not late:
@@ -96,7 +96,7 @@ def feed(steps: list[Step], keys: bytes, chosen: int) -> list[Event]:
 
 
 def told(events: list[Event], steps: list[Step]) -> None:
-    """Check that each side tells its bytes and losses in their order."""
+    """Check that each side reports its bytes and losses in order."""
     for side in _SIDES:
         mine = [each for each in events if each.side is side]
         total = sum(
@@ -116,7 +116,7 @@ def told(events: list[Event], steps: list[Step]) -> None:
 
 
 def seeds() -> Iterator[tuple[str, bytes]]:
-    """Yield the beginnings of connections that OpenSSL made for the tests, keys early and late, and hellos by hand."""
+    """Yield the beginnings of OpenSSL connections from the tests, with keys early and late, and hand-written hellos."""
     for path in sorted((Path(__file__).parents[2] / "tests" / "data" / "tls").glob("*.txt")):
         keys, steps = [], b""
         for line in path.read_text(encoding="ascii").splitlines():
