@@ -1,7 +1,7 @@
-"""Makes HTML of the documentation: ``python -m docs.build [FOLDER]``, by default ``docs/_site``.
+"""Builds the documentation as HTML: ``python -m docs.build [FOLDER]``, by default in ``docs/_site``.
 
-Pages link to each other, need no network and no script, and open from disk. The index (``docs/README.md``) is the
-navigation on each page. A link that leads nowhere ends the build.
+Pages need neither network nor scripts, and open from disk. The index (``docs/README.md``) is the navigation on each
+page. A broken link fails the build.
 """
 
 from __future__ import annotations
@@ -89,22 +89,22 @@ h1 { margin-top: .4em; }
 
 
 class BrokenLinkError(Exception):
-    """A page links to something that is not there; says which and where."""
+    """A page has a broken link; the message names both."""
 
 
 def sources() -> list[str]:
-    """Return the pages by their paths from ``docs``, those at the top of the repository first."""
+    """Return the pages by path relative to ``docs``, those at the top of the repository first."""
     found = (page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if SITE not in page.parents)
     return [*(page for page in OVERVIEW if (DOCS / page).is_file()), *sorted(found)]
 
 
 def is_outside(link: str) -> bool:
-    """Whether a link leads elsewhere: to another host, or a mail address."""
+    """Return whether a link is external: to another host, or a mail address."""
     return "://" in link or link.startswith("mailto:")
 
 
 def followed(page: str, link: str) -> tuple[str, str]:
-    """Return where a link of a page leads: a path from ``docs``, and an anchor or nothing."""
+    """Return the target of a link: a path relative to ``docs``, and an anchor, which may be empty."""
     path, _, anchor = unquote(link).partition("#")
     if not path:
         return page, anchor
@@ -113,7 +113,7 @@ def followed(page: str, link: str) -> tuple[str, str]:
 
 
 def problems() -> Iterator[str]:
-    """Yield what is wrong with the links of all pages, and which pages the index does not lead to."""
+    """Yield the broken links of all pages, and the pages that are missing from the index."""
     pages = {page: Page((DOCS / page).read_text()) for page in sources()}
     anchors = {page: {heading.anchor for heading in read.headings()} for page, read in pages.items()}
     leads: dict[str, set[str]] = {page: set() for page in pages}
@@ -140,7 +140,7 @@ def _reached(leads: dict[str, set[str]]) -> set[str]:
 
 
 def built(page: str) -> str:
-    """Return the path of a page's HTML from the folder of the site."""
+    """Return the path of a page's HTML relative to the site's folder."""
     if page in OVERVIEW:
         return OVERVIEW[page]
     folder, name = posixpath.split(page)
@@ -148,9 +148,9 @@ def built(page: str) -> str:
 
 
 def build(site: Path = SITE) -> int:
-    """Write the site, and return the number of its pages. What was in its folder is replaced.
+    """Write the site, and return the number of its pages. The previous content of the folder is deleted.
 
-    :raises BrokenLinkError: if there is one, before anything is written
+    :raises BrokenLinkError: if a link is broken, before anything is written
     """
     wrong = list(problems())
     if wrong:
@@ -170,7 +170,7 @@ def build(site: Path = SITE) -> int:
 
 
 def _is_file(link: str) -> bool:
-    """Whether a link leads to something that is no page: a picture, an example."""
+    """Return whether a link leads to a file that is not a page, such as a picture or an example."""
     path = link.partition("#")[0]
     return bool(path) and not is_outside(link) and not path.endswith(".md")
 
@@ -191,7 +191,7 @@ def _page(page: str, read: Page) -> str:
 
 
 def _navigation(page: str) -> str:
-    """Return the lists of the index with links as they are seen from a page."""
+    """Return the lists of the index with links relative to a page."""
     text = (DOCS / INDEX).read_text()
     lines = [
         line for line in text.splitlines() if line.startswith(("- ", "## ")) or line.endswith(":") or not line
@@ -202,9 +202,9 @@ def _navigation(page: str) -> str:
 
 
 def _moved(page: str, link: str, seen_from: str) -> str:
-    """Return a link of a page as it is in the site.
+    """Return a link of a page as it appears in the site.
 
-    :param seen_from: the page whose HTML it is in
+    :param seen_from: the page whose HTML contains the link
     """
     if is_outside(link):
         return link

@@ -162,10 +162,10 @@ names: `error == NOT_LEADER_OR_FOLLOWER` ([filters.md](filters.md)). Made by `py
 
 
 def with_tables(page: str, tables: dict[str, str]) -> str:
-    """Return the text of a page with its generated tables up to date.
+    """Return the text of a page with its generated tables replaced.
 
-    :param tables: tables by the names of their places in the page
-    :raises ValueError: if a table has no place, or a place has no table
+    :param tables: tables by the names of their markers in the page
+    :raises ValueError: if a table has no marker, or a marker has no table
     """
     text = (DOCS / page).read_text()
     places = [found[1] for found in re.finditer(r"^<!-- (\w+): ", text, re.MULTILINE)]

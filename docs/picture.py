@@ -52,10 +52,10 @@ _RUN = re.compile(r"[!-~]+(?:\xa0[!-~]+)*|[^\x00-\x7f\xa0]+")
 class Screen:
     """A screen of the UI.
 
-    :ivar name: of the file
+    :ivar name: name of the file
     :ivar wanted: the filter
-    :ivar number: the exchange that is gone to, None for none
-    :ivar keys: what is pressed then
+    :ivar number: the exchange under the cursor, None for the default
+    :ivar keys: keys pressed after that
     :ivar size: columns and lines
     """
 
@@ -79,10 +79,10 @@ SCREENS = (
 
 
 def portable(svg: str) -> str:
-    """Return a picture by Rich that is drawn alike everywhere.
+    """Return a picture made by Rich in a form that renders the same everywhere.
 
-    It must not fetch a font from anywhere. Each run of characters has a place of its own, as some programs leave out
-    blanks around a text, and take characters that a font has not from another one of a different width.
+    It must not download a font. Each run of characters gets its own position, because some programs drop blanks around
+    a text, and replace characters missing in a font with those of another font of different width.
     """
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(
@@ -92,7 +92,7 @@ def portable(svg: str) -> str:
 
 
 def _placed(found: re.Match[str]) -> str:
-    """Return the runs of a text one by one, each at its place."""
+    """Return the runs of a text one by one, each at its position."""
     before, x, between, after, text = found.groups()
     text = unescape(text)
     runs = []
@@ -117,7 +117,7 @@ def printed() -> list[str]:
     with subprocess.Popen(command, cwd=ROOT, env=env, stdout=theirs, stderr=subprocess.DEVNULL):
         os.close(theirs)
         out = b""
-        with contextlib.suppress(OSError):  # Linux: EIO when the program has closed its end
+        with contextlib.suppress(OSError):  # Linux: EIO once the program has closed its end
             while data := os.read(ours, 65536):
                 out += data
     os.close(ours)
@@ -125,7 +125,7 @@ def printed() -> list[str]:
 
 
 def drawn_lines() -> str:
-    """Return a picture of some of these lines, between the header and the closing line."""
+    """Return a picture of the header, some lines, and the closing line."""
     header, *rows = printed()
     with Path(os.devnull).open("w") as nowhere:
         console = Console(width=PRINTED_WIDTH, record=True, file=nowhere, force_terminal=True)
@@ -172,7 +172,7 @@ _LOOKS = 3
 
 
 async def _settled(pilot: Pilot[Any], session: Session) -> None:
-    """Wait until nothing is left to do, and all of it is on the screen."""
+    """Wait until all work is done and shown on the screen."""
     app: Any = pilot.app
     deadline = time.monotonic() + _PATIENCE
     quiet = 0

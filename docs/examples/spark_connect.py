@@ -1,8 +1,8 @@
-"""The findings of a capture, by a Spark Connect server: the program runs here, the work is done there.
+"""The findings of a capture through Spark Connect: this program runs locally, the work is done by the server.
 
     python docs/examples/spark_connect.py sc://spark.example:15002 /captures/monday
 
-kproxy has to be installed on the server and its workers too, and the path has to be the same everywhere.
+kproxy must be installed on the server and its workers too, and the path must be valid everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def findings(spark_tables: dict[str, DataFrame]) -> DataFrame:
-    """Return what was found, the gravest first."""
+    """Return the findings, the most severe first."""
     from pyspark.sql import functions as f
 
     order = f.expr("array_position(array('high', 'medium', 'low', 'info'), severity)")

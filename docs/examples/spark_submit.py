@@ -1,4 +1,4 @@
-"""What each client fetched and produced, hour by hour: a script for spark-submit, or for Python alone.
+"""Traffic of each client by hour and API: a script for spark-submit or plain Python.
 
 spark-submit --master yarn docs/examples/spark_submit.py /captures/monday /reports/clients
 python docs/examples/spark_submit.py kafka.pcap clients
@@ -40,7 +40,7 @@ def main(captures: str, out: str) -> None:
     :param captures: a file, folder or pattern
     :param out: a folder
     """
-    with running_session() as spark:  # that of spark-submit, or one on this machine
+    with running_session() as spark:  # the session of spark-submit, or a local one
         by_client(exchanges(spark, captures, columns=COLUMNS)).write.mode("overwrite").csv(out, header=True)
 
 

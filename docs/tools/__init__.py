@@ -1,1 +1,1 @@
-"""What makes the pages of the documentation that come from the code, and its HTML."""
+"""Tools that generate pages of the documentation from the code, and its HTML."""

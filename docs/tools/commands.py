@@ -1,6 +1,6 @@
-"""The reference of the command line, from click's own description of each command.
+"""The reference of the command line, generated from click's description of each command.
 
-Nothing about a command is said here: usage, text and options are those of ``--help``.
+Usage, text and options are those of ``--help``; nothing is added here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def reference() -> str:
 
 
 def all_commands(group: click.Group, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
-    """Yield each command of a group that is not hidden, and its context; of groups in it too."""
+    """Yield each visible command of a group and its subgroups, with its context."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None, "it is in the list of commands"
@@ -51,7 +51,7 @@ def _section(command: click.Command, context: click.Context) -> str:
 
 
 def text(said: str) -> str:
-    """Return the text of a command in Markdown: paragraphs that click keeps as they are become code."""
+    """Return the text of a command as Markdown: paragraphs that click does not rewrap become code."""
     paragraphs = []
     for paragraph in re.split(r"\n\s*\n", said.strip()):
         lines = paragraph.split("\n")
@@ -73,7 +73,7 @@ def _options(command: click.Command, context: click.Context) -> str:
 
 
 def _prose(said: str) -> str:
-    """Escape what Markdown would take for a tag; name pages by a link."""
+    """Escape text that Markdown would read as a tag, and turn names of pages into links."""
     return linked(said.replace("<", r"\<").replace("*", r"\*"))
 
 

@@ -1,11 +1,10 @@
-"""JSON Schemas of what commands print with ``--json``: ``docs/schemas/COMMAND.schema.json``.
+"""JSON Schemas for the output of commands with ``--json``: ``docs/schemas/COMMAND.schema.json``.
 
-Keys and types are those of the results themselves, by the declarations from which they are printed
-(:mod:`captures.json_objects`); msgspec makes schemas of them. What keys mean comes from the hand-written pages: a key
-without words there is an error, so that nothing is printed that is not documented. Tests hold the schemas to what
-commands print for recordings.
+Keys and types come from the declarations from which results are printed (:mod:`captures.json_objects`); msgspec makes
+schemas from them. Descriptions of keys come from the hand-written pages. A key without a description is an error, so
+every printed key is documented. Tests compare the schemas with the output of commands for recordings.
 
-Objects are open: readers have to pass over keys that they do not know, since keys are added within a major version.
+Objects are open: readers must ignore unknown keys, because keys are added within a major version.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ for _package in (captures.analysis, kproxy.doctor, kproxy.replay):
     for _each in pkgutil.walk_packages(_package.__path__, f"{_package.__name__}."):
         importlib.import_module(_each.name)
 with mock.patch.object(typing, "TYPE_CHECKING", new=True):
-    importlib.reload(results)  # for the classes in its annotations, which are loaded by now
+    importlib.reload(results)  # to resolve the classes in its annotations, which are imported by now
 
 DOCS = Path(__file__).parents[1]
 FOLDER = "schemas"
@@ -56,15 +55,15 @@ TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$"
 
 
 class UndocumentedError(Exception):
-    """A page lacks words or a type for a key that is printed."""
+    """A page lacks the description or the type of a printed key."""
 
 
-# ------------------------------------------------------------ what the pages say
+# ------------------------------------------------------------ descriptions in pages
 @dataclass(frozen=True)
 class Row:
     """A row of a table of keys.
 
-    :ivar types: of each of the keys, as the page has it; empty where the table has no types
+    :ivar types: types of the keys in the page; empty if the table has no types
     """
 
     keys: tuple[str, ...]
@@ -74,7 +73,7 @@ class Row:
 
 @cache
 def tables(page: str) -> tuple[tuple[Row, ...], ...]:
-    """Return the tables of keys of a page: those whose first column is `key`."""
+    """Return the tables of keys in a page: those whose first column is `key`."""
     found: list[tuple[Row, ...]] = []
     for block in re.findall(r"(?:^\|.*\n)+", (DOCS / page).read_text(), re.MULTILINE):
         head, _, *lines = [
@@ -101,15 +100,15 @@ def _row(cells: list[str]) -> Row:
 _SCALARS = ("string", "integer", "number", "boolean", "null")
 
 
-# ------------------------------------------------------------ what is printed
+# ------------------------------------------------------------ outputs
 @dataclass(frozen=True)
 class Words:
-    """The pages' words for one form of what is printed.
+    """The descriptions of one form of a printed object.
 
-    :ivar page: whose tables say what keys mean
-    :ivar root: the class of what is printed
-    :ivar places: the number of the table for places in it, the first for the root if that is not there
-    :ivar optional: places that are not always there
+    :ivar page: page whose tables describe the keys
+    :ivar root: class of the printed object
+    :ivar places: position in the object -> number of the table; the root defaults to the first
+    :ivar optional: positions that may be missing
     """
 
     page: str
@@ -120,11 +119,11 @@ class Words:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command prints.
+    """The output of a command.
 
     :ivar by: the commands that print it
-    :ivar lines: whether it is an object per line, not a single one
-    :ivar forms: the forms that objects have, one of which each has
+    :ivar lines: whether there is an object per line, instead of a single one
+    :ivar forms: the possible forms of an object
     """
 
     title: str
@@ -300,7 +299,7 @@ def _struct(name: str, fields: Mapping[str, Any]) -> type[msgspec.Struct]:
 
 @cache
 def _object(kind: Any) -> type[msgspec.Struct]:
-    """Return the type of the object that a class becomes."""
+    """Return the type of the JSON object for a class."""
     return _struct(kind.__name__, {key: _type(hint(kind, path)) for key, path in keys(kind).items()})
 
 
@@ -310,9 +309,9 @@ def _named(names: tuple[str, ...], kinds: tuple[Any, ...]) -> type[msgspec.Struc
 
 
 def _type(kind: Any) -> Any:
-    """Return the type that a value has in JSON.
+    """Return the type of a value in JSON.
 
-    :raises UndocumentedError: if it cannot be told
+    :raises UndocumentedError: if it is unknown
     """
     inside = get_args(kind)
     if kind is object:
@@ -337,7 +336,7 @@ def _type(kind: Any) -> Any:
     if origin is Literal or not inside:
         return _object(kind) if isinstance(kind, type) and keys(kind) else kind
     if issubclass(origin, Mapping):
-        return dict[str, _type(inside[1] if len(inside) > 1 else int)]  # a Counter has no type of values
+        return dict[str, _type(inside[1] if len(inside) > 1 else int)]  # Counter: values have no type
     return list[_type(inside[0])]  # type: ignore[misc]
 
 
@@ -353,7 +352,7 @@ class _Schema:
         self._describe(self.shape, "")
 
     def _describe(self, shape: dict[str, Any], place: str) -> None:
-        """Say what keys mean, in a schema and all that it refers to."""
+        """Add descriptions of keys to a schema and all schemas it refers to."""
         if "$ref" in shape:
             name = shape["$ref"].rpartition("/")[2]
             if name not in self._done:
@@ -378,13 +377,13 @@ class _Schema:
             if here in self.form.optional:
                 shape["required"].remove(key)
 
-    # ------------------------------------------------------------ words
+    # ------------------------------------------------------------ descriptions
     def words(self, place: str, key: str, number: int | None = None) -> str:
-        """Return what a key means.
+        """Return the description of a key.
 
-        :param number: of the table of :data:`PAGE`, for one of :data:`PARTS`
+        :param number: number of the table in :data:`PAGE`, for one of :data:`PARTS`
 
-        :raises UndocumentedError: if no page says so
+        :raises UndocumentedError: if no page has one
         """
         if number is not None:
             return next(_plain(row.meaning) for row in tables(PAGE)[number] if key in row.keys)
@@ -402,9 +401,9 @@ class _Schema:
         return words
 
     def _hold_to_page(self, here: str, place: str, key: str, shape: Mapping[str, Any]) -> None:
-        """Let a page be right about types, where it tells any.
+        """Check the types in a page.
 
-        :raises UndocumentedError: if it tells another type than the code
+        :raises UndocumentedError: if they differ from those in the code
         """
         number = self.form.places.get(place, 0 if not place else None)
         for row in tables(self.form.page)[number] if number is not None else ():
@@ -416,7 +415,7 @@ class _Schema:
                     )
 
     def _kinds(self, shape: Mapping[str, Any]) -> set[str]:
-        """Return the types of JSON that a schema allows at its top."""
+        """Return the JSON types that a schema allows at its top level."""
         if "anyOf" in shape:
             return {kind for each in shape["anyOf"] for kind in self._kinds(each)}
         if "$ref" in shape:
@@ -426,7 +425,7 @@ class _Schema:
         return {shape["type"]} if "type" in shape else set()
 
     def _said_above(self, place: str, key: str) -> str:
-        """Return what is said of the object itself, if that names its key."""
+        """Return the description of the object itself, if that names its key."""
         above, _, name = re.sub(r"\[\]|\{\}", "", place).rpartition(".")
         there = {
             re.sub(r"\[\]|\{\}", "", known): number for known, number in {"": 0, **self.form.places}.items()
@@ -440,7 +439,7 @@ class _Schema:
 
 
 def _page_types(text: str) -> set[str]:
-    """Return the types of JSON that a cell of a table names; none for `any`."""
+    """Return the JSON types named in a table cell; empty for `any`."""
     found = set()
     for part in re.split(r" or |, ", text):
         name = part.removesuffix("s")
@@ -454,19 +453,19 @@ def _page_types(text: str) -> set[str]:
 
 
 def _common(key: str) -> str:
-    """Return what a key means wherever it is, by the last table of keys of the page on schemas."""
+    """Return the general description of a key, from the last table of keys in the page on schemas."""
     return next((_plain(row.meaning) for row in tables(PAGE)[-1] if key in row.keys), "")
 
 
 def _plain(words: str) -> str:
-    """Return words of a page without its links."""
+    """Return text of a page without links."""
     return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", words)
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema of what is printed, by its name in :data:`PRINTED`.
+    """Return the schema of an output, by its name in :data:`PRINTED`.
 
-    :raises UndocumentedError: if a page lacks words for a key
+    :raises UndocumentedError: if a page lacks the description of a key
     """
     printed = PRINTED[name]
     makers = [_Schema(form) for form in printed.forms]
@@ -485,12 +484,12 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def path(name: str) -> str:
-    """Return where a schema is, below ``docs``."""
+    """Return the path of a schema relative to ``docs``."""
     return f"{FOLDER}/{name}.schema.json"
 
 
 def overview() -> str:
-    """Return the table of the schemas: what prints the objects, and where the schema comes from."""
+    """Return the table of schemas: commands, and the pages that describe the keys."""
     lines = ["| schema | printed by | words from |", "|---|---|---|"]
     for name, printed in PRINTED.items():
         by = ", ".join(f"`kproxy {each}`" for each in printed.by)
@@ -505,5 +504,5 @@ def _sources(printed: Output) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each schema, by its path below ``docs``."""
+    """Return the text of each schema by path relative to ``docs``."""
     return {path(name): json.dumps(schema(name), indent=1, ensure_ascii=False) + "\n" for name in PRINTED}

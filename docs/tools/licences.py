@@ -1,7 +1,7 @@
-"""The licences of all that kproxy depends on, from the metadata of the packages as they are installed.
+"""The licences of kproxy's dependencies, from the metadata of the installed packages.
 
-Run: ``python -m docs.tools.licences``, in an environment that has all extras; it writes ``docs/licences.md``. It is no
-part of ``python -m docs.generate``, because what it says depends on that environment. A test holds the page to
+Run ``python -m docs.tools.licences`` in an environment with all extras; it writes ``docs/licences.md``. It is not part
+of ``python -m docs.generate``, because the page depends on that environment. A test compares the page with
 ``pyproject.toml``.
 """
 
@@ -46,15 +46,15 @@ _UNNAMED = ("", "unknown", "dual license")
 
 
 class MissingError(Exception):
-    """A package that is not installed, so that nothing is known of its licence."""
+    """A package is not installed, so its licence is unknown."""
 
 
 @dataclass
 class Dependency:
-    """A package that is needed.
+    """A required package.
 
-    :ivar name: of the distribution, as it calls itself
-    :ivar by: packages that ask for it, or extras; empty if kproxy does itself
+    :ivar name: name of the distribution in its metadata
+    :ivar by: packages or extras that require it; empty if kproxy itself does
     """
 
     name: str
@@ -63,13 +63,13 @@ class Dependency:
 
 
 def declared() -> dict[str | None, list[str]]:
-    """Return the requirements in ``pyproject.toml`` by extra; None is for those that always hold."""
+    """Return the requirements in ``pyproject.toml`` by extra; None for those without an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return {None: project["dependencies"], **project["optional-dependencies"]}
 
 
 def closure(requirements: Iterable[str]) -> dict[str, Dependency]:
-    """Return all packages that requirements bring, by canonical name.
+    """Return all packages that requirements need, directly or not, by canonical name.
 
     :raises MissingError: if one of them is not installed
     """
@@ -110,7 +110,7 @@ def _extras() -> list[str]:
 
 
 def licence(package: Distribution) -> str:
-    """Return what a package says its licence is."""
+    """Return the licence in the metadata of a package."""
     said = package.metadata
     expression: str | None = said.get("License-Expression")
     if expression:
@@ -122,7 +122,7 @@ def licence(package: Distribution) -> str:
     ]
     free = (said.get("License") or "").strip().splitlines()
     short = free[0].strip() if free and len(free[0]) < 60 else ""
-    # the free text is often the more exact: "BSD-3-Clause" for "BSD License"
+    # the free text is often more exact: "BSD-3-Clause" for "BSD License"
     told = short if short.lower() not in _UNNAMED else " or ".join(classified) or _IN_A_FILE.get(said["Name"])
     if not told:
         raise MissingError(f"{said['Name']} does not say what its licence is")
@@ -132,7 +132,7 @@ def licence(package: Distribution) -> str:
 def page() -> str:
     """Return the page.
 
-    :raises MissingError: if not all packages are installed, or one does not tell
+    :raises MissingError: if a package is not installed, or names no licence
     """
     sections = [HEAD]
     seen: set[str] = set()

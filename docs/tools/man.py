@@ -1,8 +1,8 @@
-"""The manual pages, ``kproxy.1`` and one for each command, from click's own description of each command.
+"""The manual pages, ``kproxy.1`` and one per command, generated from click's description of each command.
 
-The language is that of man(7), written so that both groff and mandoc take it without a warning. Commands of a group
-(``kproxy ctl hold``) are sections of its page. Nothing about a command is said here: what is beside usage, text and
-options of ``--help`` is about kproxy as a whole.
+They are written in man(7), and both groff and mandoc accept them without a warning. Commands of a group (``kproxy ctl
+hold``) are sections of its page. Usage, text and options are those of ``--help``; only text about kproxy as a whole is
+added here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENVIRONMENT = {
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each manual page by its path below ``docs``."""
+    """Return the text of each manual page by path relative to ``docs``."""
     root = program_context()
     found = [(command, context) for command, context in all_commands(main, root) if context.parent is root]
     names = [_PROGRAM, *(_name(context) for _, context in found)]
@@ -55,13 +55,13 @@ def _name(context: click.Context) -> str:
 def _page(command: click.Command, context: click.Context, others: list[str]) -> str:
     """Return one page.
 
-    :param others: pages to see
+    :param others: pages for the section SEE ALSO
     """
     name = _name(context)
     summary = command.get_short_help_str(200) if context.parent else _description()
     lines = [
         '.\\" Made by python -m docs.generate.',
-        # without a date, which the same sources would not have twice
+        # no date, so that the same sources give the same page
         f'.TH {_escaped(name.upper())} 1 "" "{_PROGRAM} {_version()}" "User Commands"',
         ".SH NAME",
         f"{_escaped(name)} \\- {_escaped(summary[0].lower() + summary[1:].rstrip('.'))}",
@@ -92,7 +92,7 @@ def _usage(command: click.Command, context: click.Context) -> list[str]:
 
 
 def _text(said: str) -> list[str]:
-    """Return the text of a command; what click keeps as it is, is kept here too."""
+    """Return the text of a command; paragraphs that click does not rewrap stay unchanged."""
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(said)):
         first, *rest = paragraph.strip("\n").split("\n")
@@ -123,7 +123,7 @@ def _options(parameters: Iterable[click.Parameter], context: click.Context) -> l
 
 
 def _names(names: str) -> str:
-    r"""Return the names of an option, which are bold, and what it takes: ``\fB\-c\fP, \fB\-\-count\fP N``."""
+    r"""Return the names of an option in bold, and its argument: ``\fB\-c\fP, \fB\-\-count\fP N``."""
     shown = []
     for part in names.split(", "):
         match = _NAMES.match(part)
@@ -135,18 +135,18 @@ def _names(names: str) -> str:
 
 
 def _listed(context: click.Context, group: click.Group) -> Iterator[str]:
-    """Yield what each command does, in one line; they have pages of their own."""
+    """Yield a line per command, which has its own page."""
     for command, inner in all_commands(group, context):
         if inner.parent is context:
             yield from (".TP", f".BR {_escaped(_name(inner))} (1)", _escaped(command.get_short_help_str(200)))
 
 
 def _inner(context: click.Context, group: click.Group) -> Iterator[str]:
-    """Yield all about the commands of a group."""
+    """Yield the descriptions of the commands in a group."""
     for command, inner in all_commands(group, context):
         yield f'.SS "{_escaped(" ".join([inner.command_path, *command.collect_usage_pieces(inner)]))}"'
         yield from _text(command.help or "")
-        yield from _options(command.params, inner)  # without --help, which is told of the group
+        yield from _options(command.params, inner)  # without --help, which the group documents
 
 
 def _see(others: list[str]) -> list[str]:
@@ -155,7 +155,7 @@ def _see(others: list[str]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return text that stands for itself: hyphens are those one can type, and no line is a request."""
+    """Return literal text: hyphens are ASCII, and no line is a request of troff."""
     escaped = (
         text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq").replace("'", "\\(aq").rstrip()
     )

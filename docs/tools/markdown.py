@@ -1,7 +1,7 @@
-"""Markdown as GitHub reads it: pages to HTML, their links and their anchors.
+"""GitHub's Markdown: pages as HTML, their links and their anchors.
 
-CommonMark with tables, by the library that comes with the terminal UI. Anchors are GitHub's: the heading in lower case,
-without punctuation, blanks as dashes; of equal ones the second gets ``-1``.
+CommonMark with tables, parsed by the library that Textual depends on. Anchors are GitHub's: the heading in lower case,
+without punctuation, blanks replaced by dashes; a second equal one gets ``-1``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ INDENTED = "code_block"
 
 
 def slug(title: str) -> str:
-    """Return the anchor of a heading, for the first heading of that text on a page."""
+    """Return the anchor of the first heading with a text on a page."""
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
 def linked(text: str) -> str:
-    """Return a text that names pages by their path, such as ``docs/json.md#flags``, with links to them."""
+    """Return a text with paths of pages, such as ``docs/json.md#flags``, turned into links."""
     return re.sub(r"\bdocs/(([\w-]+\.md)(?:#[\w-]+)?)", r"[\2](\1)", text)
 
 
@@ -32,8 +32,8 @@ def linked(text: str) -> str:
 class Block:
     """A block of code.
 
-    :ivar language: what stands behind the fence; empty for indented ones
-    :ivar line: of the page on which it begins, from 1
+    :ivar language: the word after the fence; empty for indented blocks
+    :ivar line: its first line in the page, from 1
     """
 
     language: str
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading; `level` is 1 for a page's title."""
+    """A heading; `level` is 1 for the title of a page."""
 
     level: int
     title: str
@@ -51,7 +51,7 @@ class Heading:
 
 
 class Page:
-    """A page that was read."""
+    """A parsed page."""
 
     def __init__(self, text: str) -> None:
         self._reader = _reader()
@@ -59,11 +59,11 @@ class Page:
 
     @property
     def title(self) -> str:
-        """The first heading; empty if there is none."""
+        """The text of the first heading; empty if there is none."""
         return next((heading.title for heading in self.headings()), "")
 
     def headings(self) -> Iterator[Heading]:
-        """Yield the headings in their order."""
+        """Yield the headings in order."""
         for token, inline in zip(self._tokens, self._tokens[1:], strict=False):
             if token.type == "heading_open":
                 title = "".join(
@@ -72,14 +72,14 @@ class Page:
                 yield Heading(int(token.tag[1:]), title, str(token.attrGet("id")))
 
     def links(self) -> Iterator[str]:
-        """Yield where links lead, and where pictures come from."""
+        """Yield the targets of links and the sources of pictures."""
         for token in self._inline():
             target = token.attrGet("href") if token.type == "link_open" else token.attrGet("src")
             if target is not None:
                 yield str(target)
 
     def prose(self) -> Iterator[str]:
-        """Yield the texts that are neither code nor links."""
+        """Yield the texts outside code and links."""
         inside = 0
         for token in self._inline():
             inside += token.nesting if token.type in ("link_open", "link_close") else 0
@@ -87,11 +87,11 @@ class Page:
                 yield token.content
 
     def inline_code(self) -> Iterator[str]:
-        """Yield what stands between backticks."""
+        """Yield the texts between backticks."""
         return (token.content for token in self._inline() if token.type == "code_inline")
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks of code in their order."""
+        """Yield the blocks of code in order."""
         for token in self._tokens:
             if token.type in (FENCE, INDENTED):
                 yield Block(token.info.strip(), token.content, (token.map or [0])[0] + 1)
@@ -99,7 +99,7 @@ class Page:
     def html(self, moved: Callable[[str], str]) -> str:
         """Return the page as HTML.
 
-        :param moved: makes of a link what it is to be there
+        :param moved: maps links of the page to links in the HTML
         """
         for token in self._inline():
             for name in ("href", "src"):

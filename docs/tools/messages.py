@@ -1,7 +1,7 @@
-"""The reference of the protocol: a page for each API with every field of its messages, what is inside, error codes.
+"""The reference of the protocol: a page per API with every field of its messages, embedded protocols, and error codes.
 
-Made from the declarations in :mod:`dissectors.apis` and :mod:`dissectors.embedded`, and the table in
-:mod:`dissectors.error_codes`, which decoding uses too.
+Generated from the declarations that decoding uses: :mod:`dissectors.apis`, :mod:`dissectors.embedded` and
+:mod:`dissectors.error_codes`.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _PAGE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def pages() -> dict[str, str]:
-    """Return the text of each page by its path below ``docs``."""
+    """Return the text of each page by path relative to ``docs``."""
     known = [found for key in range(len(NAMES)) if (found := api(key)) is not None]
     made = {page_of(each.name): _page(each) for each in known}
     return {"apis/README.md": _index(known), "apis/embedded.md": _embedded(), **made}
 
 
 def page_of(name: str) -> str:
-    """Return the path of an API's page below ``docs``."""
+    """Return the path of an API's page relative to ``docs``."""
     return f"apis/{_PAGE.sub('-', name).lower()}.md"
 
 
 def error_codes() -> str:
-    """Return the table of error codes in Markdown."""
+    """Return the table of error codes as Markdown."""
     lines = ["| code | name | retriable | since | what it means, what to do |", "|---|---|---|---|---|"]
     for error in ErrorCode:
         retriable = "yes" if error.retriable else "no"
@@ -76,7 +76,7 @@ def error_codes() -> str:
 
 
 def paths(message: Message) -> Iterator[tuple[str, Field, tuple[int, int]]]:
-    """Yield the fields of a message: path as the filter language writes it, declaration, first and last version."""
+    """Yield the fields of a message: path in the filter language, declaration, first and last version."""
     yield from _fields(message.struct, "", (message.versions.first, message.versions.last))
 
 
@@ -91,7 +91,7 @@ def _index(known: list[Api]) -> str:
 
 
 def _embedded() -> str:
-    """Return the page of what is inside bytes fields and records."""
+    """Return the page about the contents of bytes fields and records."""
     parts = [EMBEDDED]
     for name in _EMBEDDED:
         module = import_module(f"dissectors.embedded.{name}")
@@ -105,7 +105,7 @@ def _embedded() -> str:
 
 
 def _first_line(found: Api) -> str:
-    """Return what the API is for, without its name and key."""
+    """Return the purpose of the API, without its name and key."""
     return " ".join(found.doc.partition("\n\n")[0].split()).partition(": ")[2]
 
 
@@ -143,7 +143,7 @@ def _message(message: Message, title: str, level: int = 2) -> Iterator[str]:
 def _fields(
     struct: Struct, above: str, within: tuple[int, int]
 ) -> Iterator[tuple[str, Field, tuple[int, int]]]:
-    """Yield fields and what is in them; a field is there in no version that what it is in has not."""
+    """Yield fields and their fields, in versions that contain their parent."""
     for field in struct.fields:
         path = f"{above}{field.name}"
         versions = max(field.versions.first, within[0]), min(field.versions.last, within[1])
@@ -196,7 +196,7 @@ def _cell(said: str) -> str:
 
 
 def _prose(said: str) -> str:
-    """Escape what Markdown would take for a tag, a link or emphasis."""
+    """Escape text that Markdown would read as a tag, a link or emphasis."""
     parts = said.replace("``", "`").split("`")
     parts[::2] = (re.sub(r"([<*\[\]]|\b_|_\b)", r"\\\1", part) for part in parts[::2])
     return "`".join(parts)

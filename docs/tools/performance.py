@@ -1,7 +1,7 @@
-"""The performance book: how fast kproxy is, beside others. Made from ``performance.json`` and nothing else.
+"""The performance book: the speed of kproxy beside that of other programs. Made from ``performance.json`` alone.
 
-That file is written by ``python -m benchmarks --write``: part -> entry, as :mod:`benchmarks.book` says. The opening
-table is in times: over 1 kproxy is ahead, whatever was measured. All its ratios were taken within one run.
+``python -m benchmarks --write`` writes that file: part -> entry (:mod:`benchmarks.book`). The first table has ratios:
+above 1 kproxy is ahead, whatever the figure. Each ratio was computed within one run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from docs.tools.markdown import slug
 
 DOCS = Path(__file__).parent.parent
 RESULTS = DOCS / "performance.json"
-PAGE = DOCS / "performance.md"  # written by docs.generate, as other pages are
+PAGE = DOCS / "performance.md"  # written by docs.generate, like other pages
 
 Entry = dict[str, Any]
 #: part -> entry
@@ -23,11 +23,11 @@ Book = dict[str, Entry]
 
 MB = 1_000_000
 MIB = 1 << 20
-_BUSY = 0.5  # processes that wanted to run when a part began: others disturbed it
+_BUSY = 0.5  # runnable processes at the start of a part, above which it counts as disturbed
 
 _DIRECT, _OURS, _RECORDING, _TCPDUMP = "direct", "kproxy, no capture", "kproxy -w", "HAProxy + tcpdump"
 _FORWARDING = ("HAProxy", "socat", "Kroxylicious", "mitmproxy")
-#: loads in the opening table: those where latency counts, and those where throughput does
+#: loads in the first table: those measured by latency, and those measured by throughput
 _LATENCY = {"pingpong": "200 bytes back and forth", "broker-produce": "small produces on a real broker"}
 _THROUGHPUT = {"many": "200 busy connections", "fetch": "bulk fetch", "produce": "bulk produce"}
 
@@ -47,7 +47,7 @@ _HOW_TO_READ = """## How to read it
 
 
 class Line(NamedTuple):
-    """A line of the opening table: someone else, a job, and how many times as good kproxy is at it."""
+    """A line of the first table: another program, a job, and the factor by which kproxy is better at it."""
 
     beside: str
     job: str
@@ -59,9 +59,9 @@ class Line(NamedTuple):
 class Section(NamedTuple):
     """A part on the page.
 
-    :ivar text: what is measured, and how
-    :ivar body: makes tables of the figures
-    :ivar lines: makes lines of the opening table of them
+    :ivar text: the figures, and how they were measured
+    :ivar body: makes tables from the figures
+    :ivar lines: makes lines of the first table from them
     """
 
     title: str
@@ -71,13 +71,13 @@ class Section(NamedTuple):
 
 
 def load() -> Book:
-    """Return what was measured, as the file has it."""
+    """Return the content of the file."""
     book: Book = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     return book
 
 
 def pages() -> dict[str, str]:
-    """Return the page by its name; nothing before there are figures."""
+    """Return the page by its name; empty if there are no figures yet."""
     return {PAGE.name: page(load())} if RESULTS.exists() else {}
 
 
@@ -200,7 +200,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a figure with three digits, or all before the point."""
+    """Return a figure with three significant digits, or as an integer."""
     size = abs(value)
     digits = 0 if size >= 100 or value == int(value) else 1 if size >= 10 else 2 if size >= 0.1 else 3
     return f"{value:,.{digits}f}"
@@ -211,7 +211,7 @@ def _times(value: float) -> str:
 
 
 def _inverse(value: float | None) -> str:
-    """Return how many times as good a share is, where less is better."""
+    """Return the inverse of a share, if less is better."""
     return _times(1 / value) if value else "–"
 
 
@@ -327,7 +327,7 @@ def _forwarded(load: Any, peer: str, job: str) -> Iterator[Line]:
 
 
 def _added(load: Any, peer: str, job: str) -> Iterator[Line]:
-    """Latency beside no proxy: where noise is larger than what a proxy adds, there is no ratio."""
+    """Return the ratio of added latencies; none if noise exceeds the latency that a proxy adds."""
     if load is None:
         return
     job = f"added latency, {job} (p50, p99)"

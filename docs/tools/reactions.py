@@ -1,6 +1,6 @@
-"""The page about what client libraries do when a fault rule strikes. Made from ``reactions.json``.
+"""The page about the reactions of client libraries to fault rules. Made from ``reactions.json``.
 
-That file is written by ``python -m tests.lanes.reactions --write``: ``libraries``, their versions by name, and
+``python -m tests.lanes.reactions --write`` writes that file: ``libraries``, their versions by name, and
 ``reactions``: rule -> library -> reaction.
 """
 
@@ -39,11 +39,11 @@ _ALWAYS = 50
 
 @dataclass(frozen=True)
 class Reaction:
-    """What a producer and a consumer of a library did from the moment of a rule on.
+    """The reaction of a library's producer and consumer after a rule takes effect.
 
-    :ivar hits: how many frames the rule struck
-    :ivar produce: the longest time in s in which no record was acknowledged; None: from some time on, none at all
-    :ivar consume: the longest time in s in which no record was consumed; None: from some time on, none at all
+    :ivar hits: number of frames that the rule matched
+    :ivar produce: the longest time in s without an acknowledged record; None if producing stopped for good
+    :ivar consume: the longest time in s without a consumed record; None if consuming stopped for good
     :ivar failures: errors that the library reported to the application -> how often
     """
 
@@ -59,7 +59,7 @@ class Reaction:
             return "sends none"
         pauses = [_pause("produces", self.produce)]
         if self.produce is not None and (self.consume is None or self.consume > self.produce + _NOTICED_S):
-            pauses.append(_pause("consumes", self.consume))  # else it only waited for the producer
+            pauses.append(_pause("consumes", self.consume))  # otherwise it only waited for the producer
         errors = ", ".join(
             f"`{name}` {f'{count}×' if count < _ALWAYS else 'each time'}"
             for name, count in sorted(self.failures.items())

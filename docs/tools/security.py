@@ -1,9 +1,9 @@
-"""The tables of docs/security.md: what hostile files and clients cost. Made from ``hostile.json`` and nothing else.
+"""The tables of docs/security.md: the cost of hostile files and clients. Made from ``hostile.json`` alone.
 
-That file is written by ``python -m tests.lanes.hostile --write`` (``gate``), ``python -m tests.lanes.hostile.beside
---write`` (``readers``) and ``python -m tests.lanes.hostile.live --write`` (``live``), which also say when, where and of
-which commit. Each replaces its own part; figures of files that were not measured again stay, with their commit and
-processor, if they were measured in the same way.
+``python -m tests.lanes.hostile --write`` (``gate``), ``python -m tests.lanes.hostile.beside --write`` (``readers``) and
+``python -m tests.lanes.hostile.live --write`` (``live``) write that file, with date, machine and commit. Each replaces
+its own part. Figures of files that were not measured again stay, with their commit and processor, if they were measured
+in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent.parent
 RESULTS = DOCS / "hostile.json"
 PAGE = "security.md"
 
-#: ``gate``, ``readers`` and ``live``, each with ``began``, ``commit``, ``machine`` and what it found
+#: ``gate``, ``readers`` and ``live``, each with ``began``, ``commit``, ``machine`` and its figures
 Book = dict[str, Any]
 
 _MIB = 1 << 20
@@ -27,13 +27,13 @@ _OF_A_RUN = {"began", "load", "commit", "machine", "files"}
 
 
 def load() -> Book:
-    """Return what was measured, as the file has it."""
+    """Return the content of the file."""
     book: Book = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     return book
 
 
 def write(part: str, entry: Mapping[str, Any]) -> None:
-    """Put a part into the file, in the place of the same one before."""
+    """Replace a part in the file."""
     book, new = load(), dict(entry)
     if "files" in new:
         before = book.get(part, {})
@@ -46,13 +46,13 @@ def write(part: str, entry: Mapping[str, Any]) -> None:
 
 
 def _measured_files(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the files of a run, each with its commit and processor."""
+    """Return the files measured in a run, each with its commit and processor."""
     run = {"commit": entry["commit"], "processor": entry["machine"]["processor"]} if entry else {}
     return {name: run | file for name, file in entry.get("files", {}).items()}
 
 
 def tables(book: Book) -> dict[str, str]:
-    """Return the tables of the page, by the names at their places."""
+    """Return the tables of the page, by the names of their markers."""
     parts = {"readers": _readers, "gate": _gate, "live": _live}
     return {
         name: "\n\n".join(told(book[name])) if name in book else "Not measured yet."

@@ -1,7 +1,7 @@
-"""The page about what was seen live: which versions of which API, with which broker. Made from ``versions-seen.json``.
+"""The page about layouts seen live: the versions of each API by broker release. Made from ``versions-seen.json``.
 
-That file is written by ``python -m tests.lanes.eras --write``: release -> part of the lane -> API -> versions, such as
-``0-3 5``. A version counts as seen if a broker answered a request of that version in the same.
+``python -m tests.lanes.eras --write`` writes that file: release -> part of the lane -> API -> versions, such as ``0-3
+5``. A version counts as seen if a broker answered a request of that version in the same version.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dissectors.apis import api, api_name, version_limits
 
 DOCS = Path(__file__).parent.parent
 RESULTS = DOCS / "versions-seen.json"
-PAGE = DOCS / "versions-seen.md"  # written by docs.generate, as other pages are
+PAGE = DOCS / "versions-seen.md"  # written by docs.generate, like other pages
 
-#: names of the APIs, in the order of their keys
+#: names of the APIs in the order of their keys
 KEYS = {api_name(key): key for key in sorted(version_limits())}
 
 Ranges = dict[str, str]
@@ -25,7 +25,7 @@ Results = dict[str, dict[str, Ranges]]
 #: API and version
 Layout = tuple[str, int]
 
-#: each version of an API has two: a request and a response
+#: layouts per version of an API: request and response
 _SIDES = 2
 #: parts of the lane
 CLIENTS, LIBRARIES, SWEEP, CLUSTER, CAPTURES = PARTS = (
@@ -36,7 +36,7 @@ CLIENTS, LIBRARIES, SWEEP, CLUSTER, CAPTURES = PARTS = (
     "captures",
 )
 
-#: (API, versions) -> why no released broker speaks them
+#: (API, versions) -> why no released broker supports them
 UNSPOKEN: dict[tuple[str, str], str] = {}
 
 _INTRO = """# Versions seen live
@@ -59,18 +59,18 @@ comes from these parts of the lane:
 
 
 def number(release: str) -> tuple[int, ...]:
-    """Return a release as a tuple that can be compared."""
+    """Return a release as a comparable tuple."""
     return tuple(map(int, release.split(".")))
 
 
 def load() -> Results:
-    """Return what was seen, as the file has it."""
+    """Return the content of the file."""
     results: Results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     return results
 
 
 def as_text(versions: Iterable[int]) -> str:
-    """Return versions as they stand in the file."""
+    """Return versions in the form of the file."""
     runs: list[list[int]] = []
     for version in sorted(versions):
         if runs and runs[-1][1] == version - 1:
@@ -87,14 +87,14 @@ def _versions(runs: str) -> Iterator[int]:
 
 
 def layouts(ranges: Ranges) -> Iterator[Layout]:
-    """Yield API and version of what some ranges hold."""
+    """Yield API and version of each layout in ranges."""
     for name, runs in ranges.items():
         for version in _versions(runs):
             yield name, version
 
 
 def declared() -> list[Layout]:
-    """Return all versions that there are."""
+    """Return all declared versions."""
     return [(name, version) for name, key in KEYS.items() for version in _declared(key)]
 
 
@@ -105,7 +105,7 @@ def _declared(key: int) -> Iterable[int]:
 
 
 def brokers_of(results: Results) -> dict[Layout, list[str]]:
-    """Return the releases that each layout was seen with, oldest first."""
+    """Return the releases with which each layout was seen, oldest first."""
     found: dict[Layout, set[str]] = defaultdict(set)
     for release, parts in results.items():
         for ranges in parts.values():
@@ -115,13 +115,13 @@ def brokers_of(results: Results) -> dict[Layout, list[str]]:
 
 
 def unseen(results: Results) -> list[Layout]:
-    """Return the layouts that were seen with no broker."""
+    """Return the layouts that were not seen with any broker."""
     seen = brokers_of(results)
     return [layout for layout in declared() if layout not in seen]
 
 
 def unspoken() -> dict[Layout, str]:
-    """Return the layouts that no released broker speaks, each with the reason."""
+    """Return the layouts that no released broker supports, each with the reason."""
     return {(name, version): why for (name, runs), why in UNSPOKEN.items() for version in _versions(runs)}
 
 
