@@ -1,6 +1,6 @@
-"""Hostile files, and what they cost: the collection, the gate that runs all commands on it, and tshark beside them."""
+"""Hostile files and their cost: the collection, the gate that runs all commands on it, and tshark for comparison."""
 
 import os
 
-# as kproxy.cli does, before numpy is imported: threads that it would start are not in what is forked
+# as in kproxy.cli, before numpy is imported: its threads would not survive a fork
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

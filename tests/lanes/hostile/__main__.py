@@ -1,14 +1,14 @@
-"""Run all commands on all hostile files, each run in a process of its own with bounds on what it may take.
+"""Run all commands on all hostile files, each run in its own process with limited resources.
 
     python -m tests.lanes.hostile                        # everything
     python -m tests.lanes.hostile 'overlaps*' fragments --commands 'read*' --jobs 2
     python -m tests.lanes.hostile --scale 0.01 --short   # small files of the same kinds, fewer commands
     python -m tests.lanes.hostile --scale 0.01 --short --turn 2   # a sixth of these runs, as in .ci/run
-    python -m tests.lanes.hostile --make DIR             # the files, to be used elsewhere
-    python -m tests.lanes.hostile --write                # and brings the figures of docs/security.md up to date
+    python -m tests.lanes.hostile --make DIR             # write the files for other uses
+    python -m tests.lanes.hostile --write                # update the figures in docs/security.md
 
-The exit code is 1 if a run failed: by a traceback, a signal, an exit code that is not documented, more processor time
-or memory than it may take, control characters in what it prints.
+The exit code is 1 if a run failed: by a traceback, a signal, an undocumented exit code, too much processor time or
+memory, or control characters in its output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.lanes.hostile.gate import COMMANDS, MIB, Bounds, Command, Outcome
 T = TypeVar("T")
 
 _TURNS = 6
-_SAID, _WIDE = 8, 160  # lines shown of what a run that failed has said, and characters of each
+_SAID, _WIDE = 8, 160  # lines shown of the standard error of a failed run, and characters of each
 
 
 @click.command(help=__doc__)
@@ -116,7 +116,7 @@ def main(
 
 
 def _chosen(there: Mapping[str, T], patterns: Sequence[str], what: str) -> dict[str, T]:
-    """Return what fits one of the patterns; all without any."""
+    """Return the names that match a pattern; all if there are no patterns."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in there):
             raise click.UsageError(f"no {what} is called {pattern}: --list tells all")
@@ -125,17 +125,17 @@ def _chosen(there: Mapping[str, T], patterns: Sequence[str], what: str) -> dict[
 
 
 def _of_turn(commands: Sequence[T], turn: int) -> Sequence[T]:
-    """Return every sixth command; six turns in a row have all of them."""
+    """Return every sixth command; six consecutive turns cover all of them."""
     return commands[turn % _TURNS :: _TURNS]
 
 
 class _Files:
-    """The files as they are needed, made one after the other, and removed when all commands have run on them.
+    """The files, made one by one when needed, and removed once all commands have run on them.
 
-    :param kept: whether they stay, and those are taken that are there
-    :param runs: the commands for each file, by name of attack
-    :ivar sizes: in bytes, by name of file
-    :ivar counts: numbers of runs, by name of file
+    :param kept: keep the files, and use existing ones
+    :param runs: the commands for each file, by name of the attack
+    :ivar sizes: sizes in bytes, by file name
+    :ivar counts: numbers of runs, by file name
     """
 
     def __init__(
@@ -165,17 +165,17 @@ class _Files:
             yield path, self._runs[attack.name]
 
     def done(self, name: str) -> None:
-        """Count the end of a run; a file is removed after its last one."""
+        """Count a finished run, and remove its file after the last one."""
         self._left[name] -= 1
         if not self._left[name] and not self._kept:
             (self._folder / name).unlink()
 
 
 class Table:
-    """What came of the runs, printed as it is known: a line for each file when all its runs are over, and each failure.
+    """The results of the runs, printed as they arrive: a line per file once all its runs have ended, and each failure.
 
-    :param runs: on each file, by its name
-    :param whole: a line for each run
+    :param runs: number of runs on each file, by its name
+    :param whole: print a line per run
     """
 
     def __init__(self, sizes: Mapping[str, int], runs: Mapping[str, int], *, whole: bool) -> None:
@@ -185,7 +185,7 @@ class Table:
         self._whole = whole
 
     def add(self, outcome: Outcome) -> None:
-        """Take a run."""
+        """Add the outcome of a run."""
         of_file = self.outcomes.setdefault(outcome.file, [])
         of_file.append(outcome)
         if self._whole or outcome.failure:
@@ -199,7 +199,7 @@ class Table:
             )
 
     def told(self) -> dict[str, Any]:
-        """Return the dearest and the failed runs of each file."""
+        """Return the most expensive run and the failed runs of each file."""
         files = {}
         for file, runs in self.outcomes.items():
             slow, large = (max(runs, key=attrgetter(what)) for what in ("seconds", "memory"))
@@ -215,7 +215,7 @@ class Table:
         return [each for of_file in self.outcomes.values() for each in of_file if each.failure]
 
     def finish(self) -> None:
-        """Tell what it all comes to: each failure, with what was said last."""
+        """Print the summary: each failure, with the end of its standard error."""
         failures = self.failures()
         for each in failures:
             click.echo(f"\n{_line(each)}")

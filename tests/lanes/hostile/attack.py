@@ -1,4 +1,4 @@
-"""What a hostile file is: a name, what it attacks, and how it is made in any size."""
+"""Hostile files: name, target of the attack, and a generator for any size."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from tests.lanes.hostile.wire import cut
 from tests.lanes.tools import CannotRun
 
-#: yields the bytes of a file, given how many of what it has many of
+#: yields the bytes of a file, given the number of repeated items
 Maker = Callable[[int], Iterable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A hostile file that can be made.
+    """A hostile file that can be generated.
 
-    :ivar about: one line: what it attacks
-    :ivar count: how many of what it has many of; 1 if it has nothing in numbers
-    :ivar suffix: of the file name
+    :ivar about: one line about its content
+    :ivar count: number of the repeated items; 1 if nothing is repeated
+    :ivar suffix: suffix of the file name
     """
 
     name: str
@@ -31,13 +31,13 @@ class Attack:
     make: Maker
 
     def path(self, folder: Path) -> Path:
-        """Return where the file is, in a folder of such files."""
+        """Return the path of the file in a folder."""
         return folder / f"{self.name}{self.suffix}"
 
     def write(self, folder: Path, scale: float = 1.0) -> Path:
-        """Make the file.
+        """Generate the file.
 
-        :param scale: how large: this part of what there is much of
+        :param scale: factor for the number of repeated items
         """
         path = self.path(folder)
         with path.open("wb") as file:
@@ -46,12 +46,12 @@ class Attack:
         return path
 
 
-#: by name, in the order in which they are declared
+#: by name, in the order of declaration
 ATTACKS: dict[str, Attack] = {}
 
 
 def attack(count: int = 1, suffix: str = ".pcap") -> Callable[[Maker], Maker]:
-    """Declare a hostile file by the function that makes it: its name, and the first line of its docstring."""
+    """Declare a hostile file by its generator, whose name and first docstring line become name and description."""
 
     def declared(make: Maker) -> Maker:
         name = make.__name__.replace("_", "-")  # type: ignore[attr-defined]
@@ -63,9 +63,9 @@ def attack(count: int = 1, suffix: str = ".pcap") -> Callable[[Maker], Maker]:
 
 
 def written(attack: Attack, folder: Path, scale: float = 1.0) -> Path:
-    """Make a file in a process of its own, so that this one stays small.
+    """Generate a file in another process, so that this one stays small.
 
-    :raises CannotRun: if it cannot be made
+    :raises CannotRun: if that fails
     """
     pid = os.fork()
     if pid == 0:

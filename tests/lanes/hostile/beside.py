@@ -1,8 +1,8 @@
-"""The same files, in full size, read by kproxy and by tshark: ``python -m tests.lanes.hostile.beside``.
+"""The hostile files in full size, read by kproxy and by tshark: ``python -m tests.lanes.hostile.beside``.
 
-Each is a process of its own, one after the other. Both make a table: what ``kproxy read`` prints, and ``tshark -T
-fields`` with the fields of Kafka that are in it. What is said of the file, and how it ended, is not compared: tshark
-knows no more of Kafka than some fields.
+Each run is a separate process, one after the other. Both print a table: ``kproxy read``, and ``tshark -T fields`` with
+the Kafka fields of that table. Content and exit codes are not compared, because tshark decodes only a few fields of
+Kafka.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LIMITED = 'ulimit -t "$0"; exec "$@"'
 
 
 class Took(NamedTuple):
-    """What a run took: seconds of the processor, bytes of memory at most, and its exit code."""
+    """The cost of a run: processor seconds, peak memory in bytes, and exit code."""
 
     seconds: float
     memory: int
@@ -48,12 +48,12 @@ class Took(NamedTuple):
 
 
 def kproxy(file: Path) -> Took:
-    """Read a file by kproxy."""
+    """Read a file with kproxy."""
     return _run([*KPROXY, str(file)])
 
 
 def tshark(file: Path) -> Took:
-    """Read a file by tshark."""
+    """Read a file with tshark."""
     fields = (part for name in _FIELDS for part in ("-e", name))
     return _run([*TSHARK, *fields, "-r", str(file)])
 
@@ -68,9 +68,9 @@ def _run(command: Sequence[str]) -> Took:
 
 
 def measuring(part: str) -> dict[str, Any]:
-    """Return when, where and of what figures are, for the documentation.
+    """Return date, machine and commit of a measurement, for the documentation.
 
-    :param part: the lane's module that measures them, empty for the lane itself
+    :param part: the lane's module that measures, empty for the lane itself
     """
     module = ".".join(filter(None, ("tests.lanes.hostile", part)))
     return {

@@ -1,4 +1,4 @@
-"""The collection: every hostile file, by its name."""
+"""The collection of hostile files, by name."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from tests.lanes.hostile.attack import ATTACKS, Attack
 
 __all__ = ["ATTACKS", "PARTS", "Attack"]
 
-#: modules whose files make up the collection
+#: modules that declare the files of the collection
 PARTS = (packets, files, messages, records, crowds, request_logs)

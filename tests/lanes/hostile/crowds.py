@@ -1,6 +1,6 @@
-"""Hostile files with very many of everything that commands keep an account of: clients, topics, groups, times.
+"""Hostile files with very many items of each kind that commands keep state for: clients, topics, groups, times.
 
-There are so many of each that the dearest command, whose costs grow in proportion, takes half of what a run may.
+Their numbers are chosen so that the most expensive command, whose cost grows linearly, takes half of a run's limits.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def rebalances(count: int) -> Iterable[bytes]:
 
 
 def pcap_frames(count: int) -> Iterator[bytes]:
-    """The packets of three members that join, again and again."""
+    """Yield the packets of three members that join over and over."""
     members = [f"m-{number}" for number in range(3)]
     talks = [
         iter(
@@ -146,9 +146,9 @@ def _assignment(partition: int) -> bytes:
 def _round(
     member: str, members: list[str], generation: int, *, client_id: str = "", session_ms: int = 10_000
 ) -> Iterator[Exchange]:
-    """Yield what a member asks for in one rebalance.
+    """Yield the requests of a member in one rebalance.
 
-    :param client_id: its own member ID by default
+    :param client_id: the member ID by default
     """
     leads = member == members[0]
     protocols = [{"name": "range", "metadata": _subscription()}]

@@ -1,4 +1,4 @@
-"""Hostile files as files: their blocks, lengths, times, compression, and bytes without any sense."""
+"""Hostile file formats: blocks, lengths, times, compression, and random bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TSRESOL, _TSOFFSET = 9, 14
 
 
 def _frames(count: int) -> Iterator[bytes]:
-    """Endlessly many small frames of right conversations, as many as asked for."""
+    """Yield the requested number of small frames of valid conversations."""
     frames = list(said([heartbeat(number) for number in range(50)], 0))
     return (frames[number % len(frames)] for number in range(count))
 

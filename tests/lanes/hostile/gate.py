@@ -1,16 +1,16 @@
-"""The gate: commands run on hostile files, each run in a process of its own with bounds on what it may take.
+"""The gate: runs commands on hostile files, each run in its own process with limited resources.
 
 Starting Python and importing kproxy for each of thousands of runs would take most of the time. So this process imports
-everything once, generates the decoders of whole messages, and each run is forked from it: what it takes is counted from
-there, and its memory includes what was made here. No thread may run here, and nothing else is run here, so that a fork
-is as good as a start.
+everything once, generates the decoders of whole messages, and forks for each run. The processor time of a run counts
+from the fork; its memory includes that of this process. This process has no other threads and does nothing else, so a
+fork is equivalent to a fresh start.
 
-A run fails where it ends otherwise than a command may:
+A run fails
 
-* by a traceback, or a signal, or an exit code that is not documented
-* by an error of kproxy's own, though it was contained and told: it is to be mended
-* because it takes more processor time, more memory, or very much more time by the clock than it may
-* because what it prints has control characters, which a terminal would obey
+* with a traceback, a signal, or an undocumented exit code
+* with an internal error of kproxy, even if it was contained and reported
+* if it exceeds the limits of processor time, memory, or wall-clock time
+* if its output has control characters, which a terminal would interpret
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from tests.lanes.tools import wait_for
 
 MIB = 1 << 20
 
-#: what one run may take
+#: limits of a run
 SECONDS, MEMORY = 30, 1 << 30
-#: times as long by the clock
+#: factor of the wall-clock limit
 PATIENCE = 20
 _EXIT_CODES = frozenset({0, 1, 2, 3})
 _LOOK = 0.05  # s between looks at memory
@@ -58,28 +58,28 @@ _F_SETPIPE_SZ = 1031
 _KEPT, _SHOWN, _LINE = 1 << 16, 4_000, 200
 """Characters of what a run says on standard error: held, shown of it, and of its last line."""
 _TRACEBACK = b"Traceback (most recent call last)"
-#: what a command says of an error of its own that it got over (captures.faults)
+#: the message of a contained internal error (captures.faults)
 _FAULT = re.compile(rb"\binternal errors? in kproxy\b")
-#: what may stand in a line of output; of what is behind ASCII, UTF-8 has these bytes in other characters too
+#: bytes allowed in output lines; beyond ASCII, UTF-8 uses the bytes of control characters in other characters too
 _HARMLESS = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\n\t"})
 _C1 = tuple(chr(code).encode() for code in range(0x80, 0xA0))
-#: what JSON has as it is (RFC 8259 section 7), where it goes to a program: DEL, beside those
+#: bytes that JSON leaves unescaped for programs (RFC 8259 section 7): DEL in addition
 _DEL = b"\x7f"
 
-#: what commands import when they run, beside modules of kproxy
+#: packages that commands import at run time
 _IMPORTED = ("duckdb", "pandas", "pyarrow", "pyarrow.csv", "pyarrow.parquet", "scapy.all")
 _NOT_IMPORTED = ("captures.spark", "captures.live", "captures.samples")
-#: threads that take care of forks themselves: jemalloc's, in pyarrow (jemalloc_prefork)
+#: threads that handle forks themselves: jemalloc's, in pyarrow (jemalloc_prefork)
 _FORKED = ("jemalloc_bg_thd",)
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as it is run on a file.
+    """A command to run on a file.
 
-    :ivar steps: arguments of kproxy, one list after the other; ``FILE`` and ``OUT`` stand for the file, and for a
-        path in an empty folder
-    :ivar again: whether it does much the same as another one, and is left out where there is little time
+    :ivar steps: lists of arguments for kproxy, run one after the other; ``FILE`` and ``OUT`` stand for the file and for
+        a path in an empty folder
+    :ivar again: whether it is similar to another command, and left out of short runs
     """
 
     name: str
@@ -88,7 +88,7 @@ class Command:
 
     @property
     def for_programs(self) -> bool:
-        """Whether it prints JSON, which is escaped for terminals, and as it is for programs."""
+        """Whether it prints JSON, which is escaped for terminals but not for programs."""
         return any("--json" in step for step in self.steps)
 
 
@@ -126,7 +126,7 @@ COMMANDS: dict[str, Command] = {
         _command("groups --json FILE", again=True),
         _command("groups --html OUT.html FILE", name="groups --html"),
         _command("groups --mermaid FILE"),
-        # a batch of some KiB may have a million records, and each of them is printed
+        # a batch of a few KiB may have a million records, all of which are printed
         _command("records -V -c 200000 FILE", name="records -V"),
         _command("records --json -c 200000 FILE", name="records --json", again=True),
         _command("lag FILE"),
@@ -158,9 +158,9 @@ COMMANDS: dict[str, Command] = {
 
 
 class Bounds(NamedTuple):
-    """What one run may take: seconds of the processor, bytes of memory, seconds by the clock.
+    """The limits of a run: processor seconds, memory in bytes, wall-clock seconds.
 
-    By the clock it is much more: others use the processor too. It ends what waits for ever.
+    The wall-clock limit is much higher, because other processes use the processor too. It ends runs that hang.
     """
 
     seconds: int = SECONDS
@@ -169,13 +169,13 @@ class Bounds(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a run took, and how it ended.
+    """The cost and the result of a run.
 
-    :ivar seconds: of the processor, of the run and all that it started
-    :ivar memory: the most of one process, or of all together where it was looked at, bytes
+    :ivar seconds: processor seconds of the run and its child processes
+    :ivar memory: peak memory in bytes of one process, or of all together when sampled
     :ivar code: exit code; negative for the signal that ended it
     :ivar printed: bytes of standard output
-    :ivar failure: what was wrong, empty if nothing
+    :ivar failure: reason of the failure, empty if there is none
     :ivar said: the end of standard error
     """
 
@@ -191,10 +191,10 @@ class Outcome(NamedTuple):
 
 @dataclass
 class _RunningCommand:
-    """A run under way.
+    """A run in progress.
 
-    :ivar ends: of its pipes: what takes what comes out of them
-    :ivar broken: which bound it broke while it ran, empty if none
+    :ivar ends: read ends of its pipes -> function that processes their data
+    :ivar broken: the limit that it exceeded, empty if none
     """
 
     pid: int
@@ -210,12 +210,12 @@ class _RunningCommand:
     tail: bytes = b""
 
     def prints(self, data: bytes) -> None:
-        """Take what it writes to standard output."""
+        """Process its standard output."""
         self.printed += len(data)
         self._checked(data, for_programs=self.command.for_programs)
 
     def says(self, data: bytes) -> None:
-        """Take what it writes to standard error."""
+        """Process its standard error."""
         self.tail = (self.tail + data)[-_KEPT:]
         self._checked(data)
 
@@ -230,8 +230,8 @@ class _RunningCommand:
 def run(files: Iterable[tuple[Path, Sequence[Command]]], bounds: Bounds, jobs: int) -> Iterator[Outcome]:
     """Run commands on files; yield the outcome of each run as it ends.
 
-    :param files: files and the commands for each, taken one after the other, as they are needed
-    :param jobs: runs at the same time
+    :param files: files and the commands for each, consumed as needed
+    :param jobs: number of concurrent runs
     """
     warm_up()
     waiting = ((file, command) for file, commands in files for command in commands)
@@ -250,7 +250,7 @@ def run(files: Iterable[tuple[Path, Sequence[Command]]], bounds: Bounds, jobs: i
 
 
 def warm_up() -> None:
-    """Import and generate what commands will, so that runs are forked with it."""
+    """Import the modules and generate the code that commands need, before forking."""
     for package in (captures, dissectors, cli, text):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.startswith(_NOT_IMPORTED):
@@ -259,12 +259,12 @@ def warm_up() -> None:
         importlib.import_module(name)
     _make_decoders()
     gc.collect()
-    gc.freeze()  # what is here is not looked at in each run, which would copy its pages
+    gc.freeze()  # keeps the garbage collector of each run off these objects, which would copy their pages
     wait_for("the end of threads that a fork would not have", _is_alone, timeout=10)
 
 
 def _make_decoders() -> None:
-    """Generate the decoders of whole messages: code, as that of modules, and each run would generate the same."""
+    """Generate the decoders of whole messages, which each run would generate again."""
     for key in ApiKey:
         known = apis.api(key)
         assert known is not None
@@ -274,13 +274,13 @@ def _make_decoders() -> None:
 
 
 def _is_alone() -> bool:
-    """Tell whether no thread is beside this one but those that get over a fork; some name themselves late."""
+    """Return whether all other threads are known to survive a fork; some set their name late."""
     names = [(each / "comm").read_text().strip() for each in Path("/proc/self/task").iterdir()]
     return all(name in _FORKED for name in names[1:])
 
 
 class _Gate:
-    """Runs that are under way."""
+    """The runs in progress."""
 
     def __init__(self, folder: Path, bounds: Bounds, selector: selectors.BaseSelector) -> None:
         self.running: dict[int, _RunningCommand] = {}
@@ -299,7 +299,7 @@ class _Gate:
         pid = os.fork()
         if pid == 0:
             _be(file, command, folder, self._bounds, out[1], err[1])
-        with suppress(ProcessLookupError, PermissionError):  # it does so itself, whoever comes first
+        with suppress(ProcessLookupError, PermissionError):  # the child does this, too
             os.setpgid(pid, pid)
         running = self.running[pid] = _RunningCommand(pid, file, command, folder, monotonic())
         for (end, other), takes in ((out, running.prints), (err, running.says)):
@@ -309,7 +309,7 @@ class _Gate:
             self._selector.register(end, selectors.EVENT_READ, running)
 
     def step(self) -> Iterator[Outcome]:
-        """Take what runs print, look at their memory, and yield those that have ended."""
+        """Read the output of runs, sample their memory, and yield those that have ended."""
         for key, _ in self._selector.select(_LOOK):
             if self._read(key.data, key.fd) == b"":
                 self._close(key.data, key.fd)
@@ -320,7 +320,7 @@ class _Gate:
                 self._look(running)
 
     def _read(self, running: _RunningCommand, end: int) -> bytes | None:
-        """Take what a pipe has; return it, None if there is nothing now."""
+        """Read from a pipe; return None if it has no data now."""
         try:
             data = os.read(end, _PIPE)
         except BlockingIOError:
@@ -345,10 +345,10 @@ class _Gate:
     def _ended(self, running: _RunningCommand) -> Outcome:
         os.killpg(
             running.pid, signal.SIGKILL
-        )  # what it has left behind; it is still there itself, as it was not waited for
+        )  # its remaining children; the process itself still exists, because it was not waited for
         _, status, used = os.wait4(running.pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        for end in list(running.ends):  # what it printed last
+        for end in list(running.ends):  # the end of its output
             while self._read(running, end):
                 pass
             self._close(running, end)
@@ -368,7 +368,7 @@ class _Gate:
         )
 
     def _failure(self, running: _RunningCommand, code: int, seconds: float, memory: int) -> str:
-        """Return what was wrong with a run, empty if nothing."""
+        """Return the reason why a run failed, empty if it did not."""
         if running.broken:
             return running.broken
         if _TRACEBACK in running.tail:
@@ -385,7 +385,7 @@ class _Gate:
         return f"prints control characters: {running.control!r}" if running.control else ""
 
     def kill_all(self) -> None:
-        """End what is under way."""
+        """Kill the runs in progress."""
         for pid in self.running:
             os.killpg(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -393,14 +393,14 @@ class _Gate:
 
 # ---------------------------------------------------------------- in the process of a run
 def _be(file: Path, command: Command, folder: Path, bounds: Bounds, out: int, err: int) -> None:
-    """Be the run: do what the command does, and end. Does not return."""
-    code = 70  # EX_SOFTWARE: not an exit code of any command
+    """Run the command in the forked process, and exit. Does not return."""
+    code = 70  # EX_SOFTWARE, which no command uses
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.closerange(3, 256)
-        # twice as long: the kernel counts by ticks for this, and too much where others use the processor as well
+        # twice the limit: the kernel counts ticks for this, and too many on a busy machine
         resource.setrlimit(resource.RLIMIT_CPU, (2 * bounds.seconds, 2 * bounds.seconds + 1))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.setpgid(0, 0)
@@ -422,7 +422,7 @@ def _filled(argument: str, file: Path, folder: Path) -> str:
 
 
 def _steps(steps: Sequence[list[str]]) -> int:
-    """Run commands one after the other as long as they leave something; return the last exit code."""
+    """Run commands one after the other while they produce output files; return the last exit code."""
     code = 0
     for arguments in steps:
         try:
@@ -436,7 +436,7 @@ def _steps(steps: Sequence[list[str]]) -> int:
 
 
 def _flushed(code: int) -> int:
-    """Write what is still in buffers, as the interpreter does when it ends."""
+    """Flush buffers, as the interpreter does at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -447,7 +447,7 @@ def _flushed(code: int) -> int:
 
 # ---------------------------------------------------------------- looking at processes
 def _family(pid: int) -> list[int]:
-    """Return a process and all that it started."""
+    """Return a process and its descendants."""
     found = [pid]
     for each in found:
         try:
@@ -458,7 +458,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _memory(pids: Sequence[int]) -> int:
-    """Return the resident memory of processes in bytes, what they share counted once."""
+    """Return the resident memory of processes in bytes, counting shared pages once."""
     return _shared(pids) if len(pids) > 1 else sum(map(_resident, pids))
 
 
@@ -470,7 +470,7 @@ def _resident(pid: int) -> int:
 
 
 def _shared(pids: Iterable[int]) -> int:
-    """Return what some processes have together: each its part of what is shared, this one having the rest (proc(5))."""
+    """Return the proportional set size of processes (proc(5)): pages shared with this one count in part."""
     found = 0
     for pid in pids:
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""The same against a proxy that runs: ``python -m tests.lanes.hostile.live``; the exit code is 1 if it is felt.
+"""Hostile clients and brokers against a running proxy: ``python -m tests.lanes.hostile.live``.
 
-A client or a broker does what is hostile, and a probe looks how long others wait meanwhile: it asks for versions on a
-connection of its own, one request after the other, through the proxy and past it. What it waits longer through the
-proxy than past it is the proxy's doing, however busy the machine is. Then the memory of the process that forwards is
-looked at, the most it ever was (``VmHWM``), and the ports that are listened on.
+While a client or broker attacks, a probe measures how long other clients wait: it sends ApiVersions requests on its own
+connections, one after the other, through the proxy and directly. The difference is caused by the proxy, however busy
+the machine is. Afterwards the lane checks the peak memory of the forwarding process (``VmHWM``) and its listening
+ports. The exit code is 1 if a limit is exceeded.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _AT_MOST_S = 60
 
 
 class Bounds(NamedTuple):
-    """What may come of an attack: seconds that others wait, MiB of the process that forwards, ports listened on."""
+    """The limits of an attack: seconds that others wait, MiB of the forwarding process, listening ports."""
 
     waits: float = 3.0
     memory: int = 512
@@ -58,10 +58,10 @@ DEFAULT = Bounds()
 
 @dataclass(frozen=True)
 class Attack:
-    """Something hostile that is done to a running proxy.
+    """An attack on a running proxy.
 
-    :ivar options: of the proxy
-    :ivar attack: does it, given the proxy's port; what the system reports, such as a reset, is no failure
+    :ivar options: options of the proxy
+    :ivar attack: runs it, given the proxy's port; errors of the system, such as a reset, are ignored
     """
 
     name: str
@@ -73,9 +73,9 @@ class Attack:
 
 @dataclass
 class Probe:
-    """Asks for versions, one request after the other.
+    """Sends ApiVersions requests one after the other.
 
-    :ivar waited: for each answer, seconds
+    :ivar waited: seconds until each response
     """
 
     port: int
@@ -83,7 +83,7 @@ class Probe:
     failed: str = ""
 
     def run(self, until: threading.Event) -> None:
-        """Go on until it is enough; never more than :data:`_AT_MOST_S` for an answer."""
+        """Probe until there are enough responses; each may take :data:`_AT_MOST_S` at most."""
         asked = raw_request(API_VERSIONS, 0, b"", 7)
         began = monotonic()
         try:
@@ -117,7 +117,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 # ---------------------------------------------------------------- what is hostile
 @contextmanager
 def _client(port: int) -> Iterator[socket.socket]:
-    """A connection that has said something sensible."""
+    """A connection that has sent a valid request."""
     with socket.create_connection(("127.0.0.1", port), timeout=_AT_MOST_S) as connection:
         connection.sendall(heartbeat()[0])
         _answer(connection)
@@ -150,7 +150,7 @@ def _announced(port: int) -> None:
     opened = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(_SENDERS)]
     try:
         for connection in opened:
-            with suppress(OSError):  # it may be held back, or closed
+            with suppress(OSError):  # the connection may be suspended or closed
                 connection.sendall(head)
                 connection.sendall(bytes(_SENT))
     finally:
@@ -205,7 +205,7 @@ def _serve(port: int) -> None:
 
 @contextmanager
 def broker() -> Iterator[int]:
-    """A broker in a process of its own; gives its port."""
+    """Run a broker in another process; yields its port."""
     [port] = free_ports(1)
     process = multiprocessing.get_context("fork").Process(target=_serve, args=(port,), daemon=True)
     process.start()
@@ -219,11 +219,11 @@ def broker() -> Iterator[int]:
 
 # ---------------------------------------------------------------- the lane
 class Felt(NamedTuple):
-    """What came of an attack.
+    """The effects of an attack.
 
-    :ivar waited: the longest that others waited, seconds, and what they would have without the proxy
-    :ivar memory: the most that the process that forwards had, MiB
-    :ivar ports: on which it listens
+    :ivar waited: the longest wait of others in seconds, through the proxy and directly
+    :ivar memory: peak memory of the forwarding process, MiB
+    :ivar ports: number of its listening ports
     """
 
     waited: float
@@ -233,7 +233,7 @@ class Felt(NamedTuple):
     failed: str = ""
 
     def wrong(self, bounds: Bounds) -> str:
-        """Return what is over the bounds, empty if nothing is."""
+        """Return the exceeded limits as text, empty if there are none."""
         found = [self.failed] if self.failed else []
         if self.waited - self.without > bounds.waits:
             found.append(f"others waited {self.waited:.2f} s")
@@ -245,7 +245,7 @@ class Felt(NamedTuple):
 
 
 def felt(attack: Attack, broker_port: int, folder: Path) -> Felt:
-    """Start a proxy, attack it, and look at what others feel."""
+    """Start a proxy, attack it, and measure the effects on others."""
     kproxy = Kproxy(f"127.0.0.1:{broker_port}", folder, awaited=1)
     kproxy.start(("-q", "--no-capture", *attack.options))
     plane = kproxy.plane
@@ -259,7 +259,7 @@ def felt(attack: Attack, broker_port: int, folder: Path) -> Felt:
         failed = ""
         try:
             attack.attack(kproxy.port)
-        except OSError as error:  # refused, or given up: that others are served is what counts
+        except OSError as error:  # refused or aborted, which is fine as long as others are served
             failed = f"the attacker was not answered: {error}" if isinstance(error, TimeoutError) else ""
         enough.wait(0.5)
         enough.set()
@@ -288,7 +288,7 @@ def _peak(pid: int) -> int:
 def main(names: tuple[str, ...], write: bool) -> None:
     wrong, told = 0, []
     entry = measuring("live")
-    packed(_RECORDS)  # before any clock runs
+    packed(_RECORDS)  # before anything is timed
     with tempfile.TemporaryDirectory(prefix="hostile-live-") as folder, broker() as port:
         for number, attack in enumerate(ATTACKS):
             if names and not any(name in attack.name for name in names):

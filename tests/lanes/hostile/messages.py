@@ -1,4 +1,4 @@
-"""Hostile files whose messages lie: versions, numbers, lengths, counts, nesting, texts, secrets."""
+"""Hostile messages: wrong versions, numbers, lengths and counts, deep nesting, texts, secrets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def negative_versions(_: int) -> Iterable[bytes]:
 
 
 class _Extremes(Values):
-    """Draws numbers that are as large or as small as they can be."""
+    """Draws the largest and smallest numbers of each type."""
 
     def number(self, con: wire.FixedWidth) -> Any:
         if con.code in "?d":
@@ -247,7 +247,7 @@ def configs(count: int) -> Iterable[bytes]:
 
 # ---------------------------------------------------------------- nesting
 def _enveloped(depth: int) -> bytes:
-    """A request in an Envelope in an Envelope."""
+    """Return a request in an Envelope in an Envelope."""
     inner = heartbeat()[0]
     for number in range(depth):
         body = {"request_data": inner[4:], "request_principal": b"", "client_host_address": b"\x7f\0\0\1"}
@@ -356,7 +356,7 @@ def announced_holes(count: int) -> Iterable[bytes]:
     request, response = fetched(b"", 1)
     assert greeted is not None
     assert response is not None
-    # one more than conversations take for possible of a client that they do not know, and the most they do of a broker
+    # one more than conversations accept of an unknown client, and the most they accept of a broker
     asked = struct.pack(">i", 100 << 20) + request[4:]
     answers = [struct.pack(">i", size) + response[4:] for size in (0x7FFF_FFF0, 1 << 30)]
 
@@ -473,7 +473,7 @@ def page_texts(_: int) -> Iterable[bytes]:
 
 
 def _texts(text: str) -> Iterator[Exchange]:
-    """Exchanges of every API with a text wherever one can be."""
+    """Yield exchanges of every API with a text in every string field."""
     number = 0
     for key in range(len(apis.NAMES)):
         known = apis.api(key)
@@ -488,7 +488,7 @@ def _texts(text: str) -> Iterator[Exchange]:
 
 
 class _Texts(Values):
-    """Draws the same text everywhere, and one element for every array."""
+    """Draws the same text for all strings, and one element for all arrays."""
 
     def __init__(self, text: str) -> None:
         super().__init__("texts", unknown_tags=False, tags=1.0)

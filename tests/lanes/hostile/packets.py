@@ -31,7 +31,7 @@ def _message(number: int = 1) -> bytes:
 
 # ---------------------------------------------------------------- segments
 def _overlapping(order: Iterable[int]) -> Iterator[bytes]:
-    """Segments one byte apart, behind a hole, so that each waits and overlaps all that are near it."""
+    """Yield segments one byte apart after a hole, so that each has to wait and overlaps all of its neighbours."""
     conversation, opened = _opened()
     stream = Random(0).randbytes(SEGMENT) * 2
     yield from opened

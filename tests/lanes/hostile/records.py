@@ -1,4 +1,4 @@
-"""Hostile files whose records cost more than their bytes: batches that decompress to much, or are very many."""
+"""Hostile records: batches that expand to very much data, or very many batches."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _OVERHEAD = 12
 
 
 def loose(size: int) -> bytes:
-    """Return bytes that compress well, but not so well that they are taken for a bomb at once: 300 to 1."""
+    """Return bytes that compress 300 to 1: well, but not enough to be refused as a bomb at once."""
     return Random(9).randbytes(size // 300) + bytes(size - size // 300)
 
 
 @cache
 def smallest(count: int) -> bytes:
-    """Return as many of the smallest records there are: no key, no value, no headers (KIP-98).
+    """Return a number of the smallest possible records: no key, no value, no headers (KIP-98).
 
-    One in twenty differs in its offset, so that they do not compress too well.
+    One in twenty has another offset, so that they do not compress too well.
     """
     records = np.tile(np.frombuffer(bytes([12, 0, 0, 0, 1, 0, 0]), np.uint8), (count, 1))
     records[::20, 3] = np.random.default_rng(9).integers(0, 128, len(records[::20]))
@@ -39,9 +39,9 @@ def smallest(count: int) -> bytes:
 
 
 def batch_of(payload: bytes, records: int, codec: Codec, base_offset: int = 0) -> bytes:
-    """Return a batch with a payload that is compressed already.
+    """Return a batch with a compressed payload.
 
-    :param records: as many as it says it has
+    :param records: its announced number of records
     """
     whole = bytearray(
         HEADER.pack(
@@ -67,14 +67,14 @@ def batch_of(payload: bytes, records: int, codec: Codec, base_offset: int = 0) -
 
 @cache
 def packed(count: int) -> bytes:
-    """Return as many of the smallest records, by zstd."""
+    """Return a number of the smallest records, compressed by zstd."""
     return compress(Codec.ZSTD, smallest(count))
 
 
 def million(count: int, number: int = 0) -> bytes:
-    """Return a batch of as many of the smallest records.
+    """Return a batch with a number of the smallest records.
 
-    :param number: of the batch, which its offsets follow from
+    :param number: number of the batch, which determines its offsets
     """
     return batch_of(packed(count), count, Codec.ZSTD, number * count)
 
@@ -143,14 +143,14 @@ def message_sets_nested(count: int) -> Iterable[bytes]:
 
 
 def _wrapper(message_set: bytes) -> bytes:
-    """A message of magic 1 whose value is a message set, by gzip (KIP-32)."""
+    """Return a message of magic 1 whose value is a message set compressed by gzip (KIP-32)."""
     value = compress(Codec.GZIP, message_set)
     body = struct.pack(">bbqii", 1, 1, 0, -1, len(value)) + value
     return struct.pack(">qiI", 0, len(body) + 4, crc32(body)) + body
 
 
 def _old(message_set: bytes, number: int) -> Exchange:
-    """Produce in version 2, with a message set."""
+    """Return a Produce request in version 2 with a message set."""
     data = struct.pack(">hii", 1, 1_000, 1) + struct.pack(">h", len(TOPIC)) + TOPIC.encode()
     data += struct.pack(">iii", 1, 0, len(message_set)) + message_set
     head = struct.pack(">hhih", PRODUCE, 2, number, 3) + b"app"

@@ -1,4 +1,4 @@
-"""Hostile request logs of brokers: lines of very many values, very many lines, lines that are none."""
+"""Hostile request logs: lines with very many values, very many lines, invalid lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANSWER = {"throttleTimeMs": 0, "errorCode": 0}
 
 
 def _entry(number: int = 0, *, request: Any = _HEARTBEAT, connection: int = 0, **other: Any) -> bytes:
-    """An entry about a Heartbeat of version 3, all of one moment."""
+    """Return an entry about a Heartbeat, version 3, always with the same time."""
     times = ("totalTimeMs", "requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "responseQueueTimeMs")
     told = dict.fromkeys((*times, "sendTimeMs"), 0.5) | {
         "requestHeader": {

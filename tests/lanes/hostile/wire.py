@@ -1,4 +1,4 @@
-"""What hostile files are made of: frames, conversations of them, and the files that these are put into."""
+"""Building blocks of hostile files: frames, conversations, and the files around them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STEP = 100_000  # ns between packets
 
 
 def client(number: int) -> str:
-    """Return address and port of a client: another for each number."""
+    """Return address and port of a client, different for each number."""
     host, port = divmod(number, 60_000)
     return f"10.{1 + (host >> 8)}.{host & 0xFF}.1:{1_024 + port}"
 
@@ -67,12 +67,12 @@ def said(
     closed_by: int | None = None,
     segment: int = SEGMENT,
 ) -> Iterator[bytes]:
-    """Yield the packets of a connection on which each request is answered before the next one comes.
+    """Yield the packets of a connection without pipelining.
 
-    :param number: of the client
-    :param opened: whether its handshake is there
-    :param closed_by: side that sends a FIN in the end, 0 the client, 1 the broker; None leaves it open
-    :param segment: payload bytes of the largest packet
+    :param number: number of the client
+    :param opened: whether the handshake is included
+    :param closed_by: side that sends a FIN at the end, 0 the client, 1 the broker; None leaves it open
+    :param segment: maximum payload of a packet in bytes
     """
     conversation = Conversation(client(number), BROKER, number)
     if opened:
@@ -90,7 +90,7 @@ def said(
 def segments(
     conversation: Conversation, side: int, position: int, data: bytes, segment: int = SEGMENT
 ) -> Iterator[bytes]:
-    """Yield bytes of one side of a connection, cut into packets."""
+    """Yield the packets with the bytes of one side of a connection."""
     for at in range(0, len(data), segment):
         yield conversation.segment(side, position + at, data[at : at + segment])
 
@@ -109,7 +109,7 @@ def exchange(
     number: int = 1,
     client_id: str | None = CLIENT_ID,
 ) -> Exchange:
-    """Return an exchange of bodies that are built.
+    """Return an exchange with bodies built from values.
 
     :param number: correlation ID
     """
@@ -120,25 +120,25 @@ def exchange(
 def raw_request(
     key: int, version: int, body: bytes, number: int = 1, client_id: bytes = CLIENT_ID.encode()
 ) -> bytes:
-    """Return a request frame whose body is given, with a header of version 1."""
+    """Return a request frame with a header of version 1 and a given body."""
     return framed(struct.pack(">hhih", key, version, number, len(client_id)) + client_id + body)
 
 
 def raw_response(body: bytes, number: int = 1) -> bytes:
-    """Return a response frame whose body is given, with a header of version 0."""
+    """Return a response frame with a header of version 0 and a given body."""
     return framed(number.to_bytes(4, "big", signed=True) + body)
 
 
 @cache
 def heartbeat(number: int = 1, client_id: str = CLIENT_ID, group: str = GROUP) -> Exchange:
-    """Return a small exchange that is right."""
+    """Return a small valid exchange."""
     return exchange(
         HEARTBEAT, 3, {"group_id": group, "generation_id": 1, "member_id": "m"}, {}, number, client_id
     )
 
 
 def produced(records: bytes, number: int = 1, topic: str = TOPIC, offset: int = 0) -> Exchange:
-    """Return a Produce exchange of one partition."""
+    """Return a Produce exchange for one partition."""
     data = {"topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]}
     stored = [{"index": 0, "error_code": 0, "base_offset": offset}]
     return exchange(
@@ -151,7 +151,7 @@ def produced(records: bytes, number: int = 1, topic: str = TOPIC, offset: int = 
 
 
 def fetched(records: bytes, number: int = 1, topic: str = TOPIC, offset: int = 0) -> Exchange:
-    """Return a Fetch exchange of one partition."""
+    """Return a Fetch exchange for one partition."""
     asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     answered = {
         "partition_index": 0,
