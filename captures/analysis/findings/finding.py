@@ -92,9 +92,9 @@ class Finding:
     cluster: str | UnsetType = UNSET
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str, str | UnsetType]:
         """What identifies it while a capture grows."""
-        return self.rule, self.subject
+        return self.rule, self.subject, self.cluster
 
 
 class Occurrences:
