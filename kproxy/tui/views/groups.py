@@ -320,7 +320,7 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
 def _filter(group: str, cluster: str, access: Access) -> str:
     """Return a filter for the exchanges that name a group of a cluster.
 
-    Captures contain the names of clusters only if kproxy's proxy has recorded them; without, those of all clusters match.
+    Only kproxy's proxy records the names of clusters; without a name, the groups of all clusters match.
     """
     return of_group(group, cluster if cluster in access.cluster_names() else "")
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _STRIP = 40
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _OTHER_COLUMNS = 66  # cells; the rest is for the strip
-_PAGE = 10
-_FAR = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +173,7 @@ class LatencyView(View):
     def _on_map(self, do: Callable[..., None], *steps: int) -> None:
         do(self._map, *steps)
 
-    action_latency_slower = partialmethod(_on_map, LatencyMap.move, 1, 0)
-    action_latency_faster = partialmethod(_on_map, LatencyMap.move, -1, 0)
-    action_latency_slowest = partialmethod(_on_map, LatencyMap.move, _FAR, 0)
-    action_latency_fastest = partialmethod(_on_map, LatencyMap.move, -_FAR, 0)
-    action_latency_earlier = partialmethod(_on_map, LatencyMap.move, 0, -1)
-    action_latency_later = partialmethod(_on_map, LatencyMap.move, 0, 1)
-    action_latency_page_earlier = partialmethod(_on_map, LatencyMap.move, 0, -_PAGE)
-    action_latency_page_later = partialmethod(_on_map, LatencyMap.move, 0, _PAGE)
+    action_move = partialmethod(_on_map, LatencyMap.move)
     action_latency_enter = partialmethod(_on_map, LatencyMap.enter)
     action_latency_lines = partialmethod(_on_map, LatencyMap.toggle_lines)
 
