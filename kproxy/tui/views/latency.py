@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -170,12 +169,14 @@ class LatencyView(View):
         return self._table.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ keys
-    def _on_map(self, do: Callable[..., None], *steps: int) -> None:
-        do(self._map, *steps)
+    def action_move(self, rows: int, slices: int) -> None:
+        self._map.move(rows, slices)
 
-    action_move = partialmethod(_on_map, LatencyMap.move)
-    action_latency_enter = partialmethod(_on_map, LatencyMap.enter)
-    action_latency_lines = partialmethod(_on_map, LatencyMap.toggle_lines)
+    def action_latency_enter(self) -> None:
+        self._map.enter()
+
+    def action_latency_lines(self) -> None:
+        self._map.toggle_lines()
 
     def action_latency_longest(self) -> None:
         """Go to the slowest exchange of the row."""
