@@ -150,9 +150,14 @@ class Groups(PacedView["GroupFold"]):
         timelines = self.result(fold, access)
         found = [(cluster, group) for cluster, stats in fold.stats.items() for group in stats.result()]
         found.sort(key=lambda each: (-each[1].exchanges, each[1].group))
-        return [self._row(*each, timelines.get((each[0], each[1].group)), access) for each in found]
+        return [
+            self._row(*each, timelines.get((each[0], each[1].group)), access, fold.filter(*each))
+            for each in found
+        ]
 
-    def _row(self, cluster: str, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
+    def _row(
+        self, cluster: str, group: GroupRow, timeline: GroupTimeline | None, access: Access, wanted: str
+    ) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
         # without any member seen, requests of others about the group are the only source
         shown = group if timeline is None else timeline
@@ -171,7 +176,7 @@ class Groups(PacedView["GroupFold"]):
             Cell(errors, Role.ERROR),
             moment(group.last, self.session.zone),
         )
-        return Row((cluster, group.group), cells, leads_to=_filter(group.group, cluster, access))
+        return Row((cluster, group.group), cells, leads_to=wanted)
 
     def detail(self, fold: GroupFold, access: Access, key: Hashable) -> GroupDetail | None:
         assert isinstance(key, tuple)
@@ -186,7 +191,10 @@ class Groups(PacedView["GroupFold"]):
         tables = (
             [self._story(*each) for each in enumerate(rebalances)],
             # the latest members are the most interesting
-            [self._member(cluster, group, member, leader, access) for member in reversed(members)],
+            [
+                self._member(group, member, leader, access, fold.filter(cluster, group))
+                for member in reversed(members)
+            ],
         )
         return GroupDetail(
             f"group {beside(name, cluster)}", self._facts(group, timeline, access), tables, timeline
@@ -224,7 +232,9 @@ class Groups(PacedView["GroupFold"]):
         )
         return Row(index, cells, leads_to=number)
 
-    def _member(self, cluster: str, group: GroupRow, member: GroupMember, leader: str, access: Access) -> Row:
+    def _member(
+        self, group: GroupRow, member: GroupMember, leader: str, access: Access, of_its_group: str
+    ) -> Row:
         zone, notes = self.session.zone, []
         if member.member == leader:
             notes.append("leader")
@@ -242,7 +252,7 @@ class Groups(PacedView["GroupFold"]):
             moment(member.last, zone),
             Cell(words.listed(notes), Role.MUTED if member.left is not None else Role.PLAIN),
         )
-        wanted = f"member == {quoted(member.member)} and {_filter(group.group, cluster, access)}"
+        wanted = f"member == {quoted(member.member)} and {of_its_group}"
         return Row(member.member, cells, leads_to=wanted)
 
     # ------------------------------------------------------------ details of the selected group
@@ -317,14 +327,6 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
     return access.capture.names.shown(seen[-1].broker) if seen else ""
 
 
-def _filter(group: str, cluster: str, access: Access) -> str:
-    """Return a filter for the exchanges that name a group of a cluster.
-
-    Only kproxy's proxy records the names of clusters; without a name, the groups of all clusters match.
-    """
-    return of_group(group, cluster if cluster in access.cluster_names() else "")
-
-
 class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):
     """Collects messages of group members, and makes timelines of them, by cluster and group.
 
@@ -350,6 +352,13 @@ class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):
             self.stats[part].add_columns(theirs, reader, indexes[rows])
             for exchange in add_all(self._histories.of[part], reader, theirs, indexes[rows]):
                 yield exchange.number - reader.first
+
+    def filter(self, cluster: str, group: GroupRow) -> str:
+        """Return a filter for the exchanges that name a group of a cluster.
+
+        Only kproxy's proxy records the names of clusters; without a name, the groups of all clusters match.
+        """
+        return of_group(group.group, cluster if cluster in self.cluster_names else "")
 
     def compute(
         self, now: int, pending: Iterable[Exchange], *, live: bool

@@ -22,6 +22,7 @@ from kproxy.tui.views import records
 from kproxy.tui.views.clients import ClientsFold
 from kproxy.tui.views.connections import ConnectionsFold
 from kproxy.tui.views.errors import ErrorsFold
+from kproxy.tui.views.findings import FindingsFold
 from kproxy.tui.views.groups import GroupFold
 from kproxy.tui.views.latency import LatencyFold
 from kproxy.tui.views.records import Records, RecordsFold
@@ -172,3 +173,24 @@ async def test_groups_of_named_clusters_are_apart() -> None:
         one_by_one, together = await session.run(counted)
         assert sum(map(bool, one_by_one[0].values())) == 2
         assert one_by_one == together
+
+
+async def test_findings_and_incidents_are_those_of_each_cluster() -> None:
+    async with read_session(DATA.parent / "findings" / "35_k282_errors.pcap.zst") as session:
+
+        def found(access: Access) -> tuple[Any, Any]:
+            one = judged(access)
+            upstreams = access.capture.samples.upstreams
+            for connection in range(len(access.capture.connections)):
+                upstreams[connection] = UpstreamBroker(cluster="west" if connection % 2 else "east")
+            return one, judged(access)
+
+        def judged(access: Access) -> Any:
+            fold = FindingsFold(access)
+            for _ in fold.add_all(access, access.columns(), np.arange(len(access.plain))):
+                pass
+            return fold.compute(access.capture.latest, (), live=False)
+
+        one, several = await session.run(found)
+        assert not any(each.cluster for each in one.findings)
+        assert len({each.cluster for each in several.findings if each.cluster}) > 1
