@@ -155,6 +155,7 @@ class Findings(DiagnosisView):
         zone = self.session.zone
         text = facts(
             ("what to do", finding.advice),
+            ("cluster", str(finding.cluster or "")),
             ("certainty", sure),
             ("because of", Cell(finding.because_of, incident=finding.because_of), cause),
             (
