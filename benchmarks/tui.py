@@ -194,9 +194,9 @@ async def _scroll(path: str) -> Figures:
         random = Random(1)
         count = _lines(shown)
         ways: dict[str, Callable[[], object]] = {
-            "a line, the cursor": shown.action_list_down,
+            "a line, the cursor": lambda: shown.action_move(1),
             "three lines, the wheel": lambda: shown.scroll_relative(y=3, animate=False),
-            "a page": shown.action_list_page_down,
+            "a page": lambda: shown.action_move_page(1),
             "a jump to anywhere": lambda: shown.go_to(random.randrange(1, count)),
         }
         for label, way in ways.items():

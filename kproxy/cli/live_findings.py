@@ -120,7 +120,7 @@ class LiveFindings:
         self._report = report
         self._least = least
         self._whole = whole
-        self._reported: dict[tuple[str, str], tuple[Severity, int]] = {}
+        self._reported: dict[tuple[str, str, str], tuple[Severity, int]] = {}
         self._pace = Pace(_EVERY)
 
     def update(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from captures.exchanges import Capture, Exchange
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES
 from kproxy.session.listed import ListedExchanges
+
+if TYPE_CHECKING:
+    from captures.analysis.clusters import Clusters
 
 _SAMPLED = 20_000
 """Exchanges that are searched for completions."""
@@ -32,6 +36,7 @@ class Access:
         listed: ListedExchanges,
         shown: Callable[[], Int64s],
         columns: Callable[[], ExchangeColumns],
+        is_whole: Callable[[], bool],
     ) -> None:
         self.capture = capture
         self.reader = listed.reader
@@ -39,10 +44,25 @@ class Access:
         self._listed = listed
         self._shown = shown
         self.columns = columns
+        self._is_whole = is_whole
 
     def shown(self) -> Int64s:
         """Return the numbers of the exchanges in the list, in list order."""
         return self._shown()
+
+    def clusters(self) -> Clusters:
+        """Return the clusters of the connections; of a capture that grows, only those that kproxy's proxy has named."""
+        from captures.analysis.clusters import Clusters, RecordedClusters
+
+        if self._is_whole():
+            self.plain.learn(len(self.plain))
+            return Clusters(self.capture, self.plain.knowledge.facts)
+        return RecordedClusters(self.capture, self.cluster_names())
+
+    def cluster_names(self) -> list[str]:
+        """Return the names that kproxy's proxy has recorded for the clusters of connections so far, sorted."""
+        upstreams = self.capture.samples.upstreams.values()
+        return sorted({each.cluster for each in upstreams if each.cluster})
 
     def pending(self, keys: Collection[int]) -> Iterator[Exchange]:
         """Yield the exchanges of some APIs that may still be answered, decoded for counting."""

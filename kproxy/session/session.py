@@ -90,7 +90,9 @@ class Session:
         """What was known of other exchanges when the summaries were last outdated."""
         self._notes = SessionNotes(capture.notes, self._listed)
         self._matcher = ExchangeMatcher(capture, self._listed, self._notes)
-        self._access = Access(capture, self._listed, lambda: self.shown.all(), self._matcher.columns)
+        self._access = Access(
+            capture, self._listed, lambda: self.shown.all(), self._matcher.columns, lambda: self.whole
+        )
         self._engine = Engine(capture.turns)
         self._reading = Thread(target=self._read, name="reading", daemon=True)
         self._inbox: deque[Int64s] = deque()

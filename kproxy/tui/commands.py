@@ -54,6 +54,7 @@ class Command:
     :ivar argument: its argument on the ``:`` line, empty for none; without the argument the command asks for it
     :ivar line: its name on the ``:`` line, empty for commands that make no sense there
     :ivar effect: what it does beyond showing
+    :ivar call: Textual's action with its arguments, if commands share a method: ``move(-1)``; else it has their name
     """
 
     name: str
@@ -65,6 +66,7 @@ class Command:
     argument: str = ""
     line: str = ""
     effect: Effect = Effect.NONE
+    call: str = ""
 
     @property
     def group(self) -> str:
@@ -73,8 +75,13 @@ class Command:
 
     @property
     def action(self) -> str:
-        """The name of its action, without namespace."""
-        return self.name.replace(".", "_")
+        """Its action, as Textual's bindings have it."""
+        return self.call or self.name.replace(".", "_")
+
+    @property
+    def method(self) -> str:
+        """The name of the method that carries it out."""
+        return f"action_{self.action.partition('(')[0]}"
 
 
 _S, _L, _T, _B, _V = Scope.SCREEN, Scope.LIST, Scope.TREE, Scope.BYTES, Scope.TABLE
@@ -82,12 +89,16 @@ _S, _L, _T, _B, _V = Scope.SCREEN, Scope.LIST, Scope.TREE, Scope.BYTES, Scope.TA
 
 def _moves(group: str, scope: Scope, noun: str, whole: str = "") -> Iterator[Command]:
     """Yield the commands that move a cursor among things called `noun`; `whole` says whose, if more exist than shown."""
-    yield Command(f"{group}.down", "down,j", "down", f"The next {noun}.", scope)
-    yield Command(f"{group}.up", "up,k", "up", f"The previous {noun}.", scope)
-    yield Command(f"{group}.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", scope)
-    yield Command(f"{group}.page_up", "pageup,ctrl+b", "page up", "A page up.", scope)
-    yield Command(f"{group}.top", "home,g", "top", f"The first {noun}{whole}.", scope)
-    yield Command(f"{group}.bottom", "end,G", "bottom", f"The last {noun}{whole}.", scope)
+    yield Command(f"{group}.down", "down,j", "down", f"The next {noun}.", scope, call="move(1)")
+    yield Command(f"{group}.up", "up,k", "up", f"The previous {noun}.", scope, call="move(-1)")
+    yield Command(
+        f"{group}.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", scope, call="move_page(1)"
+    )
+    yield Command(f"{group}.page_up", "pageup,ctrl+b", "page up", "A page up.", scope, call="move_page(-1)")
+    yield Command(f"{group}.top", "home,g", "top", f"The first {noun}{whole}.", scope, call="move_to_first")
+    yield Command(
+        f"{group}.bottom", "end,G", "bottom", f"The last {noun}{whole}.", scope, call="move_to_last"
+    )
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -162,8 +173,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("footer.toggle", "H", "footer", "Show or hide the line of keys.", line="footer"),
     # ---- the list
     *_moves("list", _L, "exchange"),
-    Command("list.left", "left,h", "left", "Scroll columns that do not fit.", _L),
-    Command("list.right", "right,l", "right", "Scroll columns that do not fit.", _L),
+    Command("list.left", "left,h", "left", "Scroll columns that do not fit.", _L, call="scroll_sideways(-1)"),
+    Command("list.right", "right,l", "right", "Scroll columns that do not fit.", _L, call="scroll_sideways(1)"),
     Command("list.enter", "enter", "fields", "Go to the fields of the exchange.", _L, show=True),
     # ---- the tree
     *_moves("tree", _T, "field"),
@@ -172,50 +183,50 @@ COMMANDS: tuple[Command, ...] = (
     Command("tree.fold", "left,h", "fold", "Fold the field, or go to its parent.", _T),
     Command("tree.unfold_all", "asterisk", "unfold all", "Unfold everything below the field.", _T),
     Command("tree.column", "plus", "add as column", "Show the field as a column of the list.", _T, show=True),
-    Command("tree.next_exchange", "right_square_bracket", "next exchange", "The next exchange, without leaving the tree.", _T),
-    Command("tree.previous_exchange", "left_square_bracket", "previous exchange", "The previous exchange.", _T),
+    Command("tree.next_exchange", "right_square_bracket", "next exchange", "The next exchange, without leaving the tree.", _T, call="step_exchange(1)"),
+    Command("tree.previous_exchange", "left_square_bracket", "previous exchange", "The previous exchange.", _T, call="step_exchange(-1)"),
     # ---- the bytes
-    Command("bytes.down", "down,j", "down", "A line down.", _B),
-    Command("bytes.up", "up,k", "up", "A line up.", _B),
-    Command("bytes.left", "left,h", "left", "The previous byte.", _B),
-    Command("bytes.right", "right,l", "right", "The next byte.", _B),
-    Command("bytes.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", _B),
-    Command("bytes.page_up", "pageup,ctrl+b", "page up", "A page up.", _B),
-    Command("bytes.top", "home,g", "top", "The first byte.", _B),
-    Command("bytes.bottom", "end,G", "bottom", "The last byte.", _B),
+    Command("bytes.down", "down,j", "down", "A line down.", _B, call="move(1)"),
+    Command("bytes.up", "up,k", "up", "A line up.", _B, call="move(-1)"),
+    Command("bytes.left", "left,h", "left", "The previous byte.", _B, call="move_bytes(-1)"),
+    Command("bytes.right", "right,l", "right", "The next byte.", _B, call="move_bytes(1)"),
+    Command("bytes.page_down", "pagedown,space,ctrl+f", "page down", "A page down.", _B, call="move_page(1)"),
+    Command("bytes.page_up", "pageup,ctrl+b", "page up", "A page up.", _B, call="move_page(-1)"),
+    Command("bytes.top", "home,g", "top", "The first byte.", _B, call="move_to_first"),
+    Command("bytes.bottom", "end,G", "bottom", "The last byte.", _B, call="move_to_last"),
     Command("bytes.enter", "enter", "field", "Go to the field that this byte belongs to.", _B, show=True),
-    Command("bytes.tab", "right_square_bracket", "next bytes", "The next buffer: the frame, decompressed batches.", _B, show=True),
-    Command("bytes.previous_tab", "left_square_bracket", "previous bytes", "The previous buffer.", _B),
+    Command("bytes.tab", "right_square_bracket", "next bytes", "The next buffer: the frame, decompressed batches.", _B, show=True, call="step_buffer(1)"),
+    Command("bytes.previous_tab", "left_square_bracket", "previous bytes", "The previous buffer.", _B, call="step_buffer(-1)"),
     # ---- tables of views
     *_moves("table", _V, "row"),
     Command("table.left", "left,h", "left", "Scroll columns that do not fit.", _V),
     Command("table.right", "right,l", "right", "Scroll columns that do not fit.", _V),
     Command("table.enter", "enter", "exchanges", "Show the exchanges of the row.", _V, show=True),
-    Command("table.sort", "o,greater_than_sign", "sort", "Sort by the next column; after the last, restore the original order.", _V, show=True),
-    Command("table.sort_back", "less_than_sign", "sort back", "Sort by the previous column.", _V),
+    Command("table.sort", "o,greater_than_sign", "sort", "Sort by the next column; after the last, restore the original order.", _V, show=True, call="sort(1)"),
+    Command("table.sort_back", "less_than_sign", "sort back", "Sort by the previous column.", _V, call="sort(-1)"),
     Command("table.reverse", "v", "reverse", "Reverse the order.", _V),
     Command("table.unfold", "u", "unfold", "Show the parts of the row, such as the partitions of a topic.", _V),
     # ---- groups
     Command("group.members", "b", "members", "Show members instead of rebalances, and back.", Scope.GROUPS, show=True, line="members"),
-    Command("timeline.earlier", "left,h", "earlier", "The previous rebalance.", Scope.TIMELINE),
-    Command("timeline.later", "right,l", "later", "The next rebalance.", Scope.TIMELINE),
-    Command("timeline.first", "home,g", "first", "The first rebalance.", Scope.TIMELINE),
-    Command("timeline.last", "end,G", "last", "The latest rebalance.", Scope.TIMELINE),
-    Command("timeline.up", "up,k", "up", "Scroll the members up.", Scope.TIMELINE),
-    Command("timeline.down", "down,j", "down", "Scroll the members down.", Scope.TIMELINE),
-    Command("timeline.zoom_in", "z,plus", "zoom in", "Show less time around the rebalance.", Scope.TIMELINE, show=True),
-    Command("timeline.zoom_out", "Z", "zoom out", "Show more time.", Scope.TIMELINE, show=True),
-    Command("timeline.whole", "asterisk", "all", "Show all the time.", Scope.TIMELINE, show=True),
-    Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show earlier times.", Scope.TIMELINE),
-    Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Scope.TIMELINE),
+    Command("timeline.earlier", "left,h", "earlier", "The previous rebalance.", Scope.TIMELINE, call="move(-1)"),
+    Command("timeline.later", "right,l", "later", "The next rebalance.", Scope.TIMELINE, call="move(1)"),
+    Command("timeline.first", "home,g", "first", "The first rebalance.", Scope.TIMELINE, call="move_to_first"),
+    Command("timeline.last", "end,G", "last", "The latest rebalance.", Scope.TIMELINE, call="move_to_last"),
+    Command("timeline.up", "up,k", "up", "Scroll the members up.", Scope.TIMELINE, call="scroll_members(-1)"),
+    Command("timeline.down", "down,j", "down", "Scroll the members down.", Scope.TIMELINE, call="scroll_members(1)"),
+    Command("timeline.zoom_in", "z,plus", "zoom in", "Show less time around the rebalance.", Scope.TIMELINE, show=True, call="zoom(1)"),
+    Command("timeline.zoom_out", "Z", "zoom out", "Show more time.", Scope.TIMELINE, show=True, call="zoom(-1)"),
+    Command("timeline.whole", "asterisk", "all", "Show all the time.", Scope.TIMELINE, show=True, call="zoom(0)"),
+    Command("timeline.pan_earlier", "less_than_sign,shift+left,pageup", "pan back", "Show earlier times.", Scope.TIMELINE, call="pan(-1)"),
+    Command("timeline.pan_later", "greater_than_sign,shift+right,pagedown", "pan on", "Show later times.", Scope.TIMELINE, call="pan(1)"),
     Command("timeline.enter", "enter", "exchange", "Show the exchange that began the rebalance.", Scope.TIMELINE, show=True),
-    Command("reference.previous", "left,h", "previous", "The previous exchange or incident that the text names.", Scope.FACTS),
-    Command("reference.next", "right,l", "next", "The next exchange or incident that the text names.", Scope.FACTS),
+    Command("reference.previous", "left,h", "previous", "The previous exchange or incident that the text names.", Scope.FACTS, call="choose(-1)"),
+    Command("reference.next", "right,l", "next", "The next exchange or incident that the text names.", Scope.FACTS, call="choose(1)"),
     Command("reference.enter", "enter", "go to", "Go to the exchange or incident that the text names.", Scope.FACTS, show=True),
     # ---- conversation
     *_moves("conversation", Scope.CONVERSATION, "line", " of the conversation"),
-    Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Scope.CONVERSATION),
-    Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Scope.CONVERSATION),
+    Command("conversation.left", "left,h", "left", "Scroll participants that do not fit.", Scope.CONVERSATION, call="scroll_sideways(-1)"),
+    Command("conversation.right", "right,l", "right", "Scroll participants that do not fit.", Scope.CONVERSATION, call="scroll_sideways(1)"),
     Command("conversation.enter", "enter", "go to", "Go to the exchange in the list; on repeats, unfold them.", Scope.CONVERSATION, show=True),
     Command("conversation.unfold", "u", "unfold", "Unfold or fold repeated exchanges.", Scope.CONVERSATION, show=True),
     Command("conversation.unfold_all", "asterisk", "unfold all", "Unfold or fold all repeated exchanges.", Scope.CONVERSATION),
@@ -223,14 +234,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("conversation.participants", "p", "who", "Choose the clients and brokers that are shown.", Scope.CONVERSATION, show=True),
     Command("conversation.follow", "F", "follow", "Follow the newest exchange; moving away stops it.", Scope.CONVERSATION, show=True),
     # ---- latency
-    Command("latency.slower", "up,k", "slower", "The range of latencies above.", Scope.LATENCY),
-    Command("latency.faster", "down,j", "faster", "The range of latencies below.", Scope.LATENCY),
-    Command("latency.slowest", "home,g", "slowest", "The slowest range.", Scope.LATENCY),
-    Command("latency.fastest", "end,G", "fastest", "The fastest range.", Scope.LATENCY),
-    Command("latency.earlier", "left,h", "earlier", "The previous slice of time; before the first, the whole time.", Scope.LATENCY),
-    Command("latency.later", "right,l", "later", "The next slice of time.", Scope.LATENCY),
-    Command("latency.page_earlier", "pageup,ctrl+b", "ten earlier", "Ten slices of time back.", Scope.LATENCY),
-    Command("latency.page_later", "pagedown,space,ctrl+f", "ten later", "Ten slices of time forward.", Scope.LATENCY),
+    Command("latency.slower", "up,k", "slower", "The range of latencies above.", Scope.LATENCY, call="move(1, 0)"),
+    Command("latency.faster", "down,j", "faster", "The range of latencies below.", Scope.LATENCY, call="move(-1, 0)"),
+    Command("latency.slowest", "home,g", "slowest", "The slowest range.", Scope.LATENCY, call="move(1000, 0)"),
+    Command("latency.fastest", "end,G", "fastest", "The fastest range.", Scope.LATENCY, call="move(-1000, 0)"),
+    Command("latency.earlier", "left,h", "earlier", "The previous slice of time; before the first, the whole time.", Scope.LATENCY, call="move(0, -1)"),
+    Command("latency.later", "right,l", "later", "The next slice of time.", Scope.LATENCY, call="move(0, 1)"),
+    Command("latency.page_earlier", "pageup,ctrl+b", "ten earlier", "Ten slices of time back.", Scope.LATENCY, call="move(0, -10)"),
+    Command("latency.page_later", "pagedown,space,ctrl+f", "ten later", "Ten slices of time forward.", Scope.LATENCY, call="move(0, 10)"),
     Command("latency.enter", "enter", "exchanges", "Show the exchanges of this range and time.", Scope.LATENCY, show=True),
     Command("latency.longest", "s", "slowest", "Go to the slowest exchange of the row.", Scope.LATENCY, show=True, line="slowest"),
     Command("latency.by", "b", "by", "Group latencies by API, by broker or by client.", Scope.LATENCY, show=True, line="by"),
@@ -240,8 +251,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("typing.accept", "tab", "take", "Accept the completion.", Scope.TYPING, show=True),
     Command("typing.down", "down", "next", "The next completion or history entry.", Scope.TYPING),
     Command("typing.up", "up", "previous", "The previous completion or history entry.", Scope.TYPING),
-    Command("typing.page_down", "pagedown", "page down", "A page down in the completions.", Scope.TYPING),
-    Command("typing.page_up", "pageup", "page up", "A page up in the completions.", Scope.TYPING),
+    Command("typing.page_down", "pagedown", "page down", "A page down in the completions.", Scope.TYPING, call="page(1)"),
+    Command("typing.page_up", "pageup", "page up", "A page up in the completions.", Scope.TYPING, call="page(-1)"),
     Command("typing.close", "escape", "close", "Close the completions, then the line.", Scope.TYPING, show=True),
     Command("typing.deep", "ctrl+t", "all fields", "Search in every field and in the bytes of exchanges, not only in what the list shows.", Scope.SEARCHING, show=True),
 )  # fmt: skip

@@ -48,7 +48,7 @@ def _possible(main: MainScreen, command: Command) -> bool:
     if (command.doc.startswith(LIVE) and not running) or app.leaves_out(command):
         return False
     target = main.typing.target_of(command)
-    return target is not None and bool(target.check_action(command.action, ()))
+    return target is not None and bool(target.check_action(command.method.removeprefix("action_"), ()))
 
 
 def title_of(command: Command) -> str:

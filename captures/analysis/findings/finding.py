@@ -92,9 +92,9 @@ class Finding:
     cluster: str | UnsetType = UNSET
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str, str]:
         """What identifies it while a capture grows."""
-        return self.rule, self.subject
+        return self.rule, self.subject, str(self.cluster or "")
 
 
 class Occurrences:

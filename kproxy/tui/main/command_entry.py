@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from textual.actions import parse
+from textual.binding import Binding
 from textual.widget import Widget
 
 from kproxy.copy_as import FORMATS
@@ -75,12 +77,12 @@ class CommandEntry(Part):
 
     def target_of(self, command: Command) -> Widget | None:
         """Return the widget that can run a command now, None if there is none."""
-        method = f"action_{command.action}"
+        method = command.method
         if hasattr(self.screen, method):
             return self.screen
         around = () if self.screen.focused is None else self.screen.focused.ancestors_with_self
         for widget in (*around, self.screen.view, *self.screen.view.query("*")):
-            if isinstance(widget, Widget) and hasattr(widget, method):
+            if isinstance(widget, Widget) and hasattr(widget, method) and _at_its_place(command, widget):
                 return widget
         return None
 
@@ -95,7 +97,13 @@ class CommandEntry(Part):
         if target is None:
             self.report(f"{command.title} works only in the {command.scope}")
             return
-        action: Callable[..., Any] = getattr(target, f"action_{command.action}")
-        outcome = action(argument) if argument and command.argument else action()
+        action: Callable[..., Any] = getattr(target, command.method)
+        outcome = action(argument) if argument and command.argument else action(*parse(command.action)[2])
         if hasattr(outcome, "__await__") and not hasattr(outcome, "is_finished"):
             self.screen.run_worker(outcome, group="command")
+
+
+def _at_its_place(command: Command, widget: Widget) -> bool:
+    """Return whether a widget binds the keys of a command whose action others have too."""
+    bound = (each.id for each in type(widget).BINDINGS if isinstance(each, Binding))
+    return not command.call or command.name in bound

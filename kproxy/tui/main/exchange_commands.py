@@ -28,7 +28,7 @@ class ExchangeCommands(Part):
         await self.session.mark([number])
         self.session.summaries.want([number])
         if self.exchanges.list.has_focus:
-            self.exchanges.list.action_list_down()
+            self.exchanges.list.action_move(1)
 
     @work("noting")
     async def action_mark_only(self) -> None:

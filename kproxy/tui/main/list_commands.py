@@ -292,10 +292,7 @@ class ListCommands(Part):
         self.report(f"{message.field} is now a column of the list; C edits columns")
 
     def step(self, message: FieldTree.StepExchange) -> None:
-        move = (
-            self.exchanges.list.action_list_down if message.step > 0 else self.exchanges.list.action_list_up
-        )
-        move()
+        self.exchanges.list.action_move(message.step)
 
     # ------------------------------------------------------------ places in the list
     @work("goto", exclusive=True, asks=True)

@@ -89,7 +89,7 @@ class ConversationView(View):
                 self._diagram.go_to(self._wanted)
                 self._wanted = 0
             if self._to_end is not None:
-                self._diagram.move_to_end(last=self._to_end.last)
+                self._move_to_end(self._to_end)
                 self._to_end = None
             if self._toggled is not None:
                 self._diagram.go_to_fold(self._toggled)
@@ -169,24 +169,27 @@ class ConversationView(View):
     def _on_diagram(self, do: Callable[..., None], *steps: int) -> None:
         do(self._diagram, *steps)
 
-    action_conversation_down = partialmethod(_on_diagram, SequenceDiagram.move, 1)
-    action_conversation_up = partialmethod(_on_diagram, SequenceDiagram.move, -1)
-    action_conversation_page_down = partialmethod(_on_diagram, SequenceDiagram.move_page, 1)
-    action_conversation_page_up = partialmethod(_on_diagram, SequenceDiagram.move_page, -1)
-    action_conversation_left = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways, -1)
-    action_conversation_right = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways, 1)
+    action_move = partialmethod(_on_diagram, SequenceDiagram.action_move)
+    action_move_page = partialmethod(_on_diagram, SequenceDiagram.action_move_page)
+    action_scroll_sideways = partialmethod(_on_diagram, SequenceDiagram.scroll_sideways)
     action_conversation_enter = partialmethod(_on_diagram, SequenceDiagram.enter)
 
-    def action_conversation_top(self) -> None:
+    def action_move_to_first(self) -> None:
         """Scroll to the start."""
         self._go_to_end(Anchor())
 
-    def action_conversation_bottom(self) -> None:
+    def action_move_to_last(self) -> None:
         """Scroll to the end, and follow new exchanges."""
         self._go_to_end(Anchor(last=True), follow=not self.session.status.finished)
 
+    def _move_to_end(self, anchor: Anchor) -> None:
+        if anchor.last:
+            self._diagram.action_move_to_last()
+        else:
+            self._diagram.action_move_to_first()
+
     def _go_to_end(self, anchor: Anchor, *, follow: bool = False) -> None:
-        self._diagram.move_to_end(last=anchor.last)
+        self._move_to_end(anchor)
         self._to_end = anchor
         self._go(anchor, follow=follow)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
+from captures.analysis.clusters import beside
 from captures.analysis.decision_columns import TAKEN
 from captures.analysis.findings.diagnosis import Diagnosis, InconclusiveRule
 from captures.analysis.findings.finding import Finding, Severity
@@ -70,8 +71,9 @@ class FindingsFold(PacedFold[DiagnosisResult]):
     TAKEN = TAKEN
 
     def __init__(self, access: Access) -> None:
-        super().__init__(DiagnosisResult())
-        self._diagnosis = Diagnosis(access.capture, access.plain.knowledge.topic_name)
+        super().__init__(access, DiagnosisResult())
+        names = access.plain.knowledge.topic_name
+        self._diagnosis = Diagnosis(access.capture, names, clusters=self.clusters)
         self.first = 0
 
     def add(self, exchange: Exchange) -> None:
@@ -132,7 +134,7 @@ class Findings(DiagnosisView):
         cells: tuple[AnyCell, ...] = (
             Cell(finding.severity.word, _ROLES[finding.severity], -finding.severity),
             finding.sentence,
-            finding.subject,
+            beside(finding.subject, finding.cluster),
             counted(finding.count),
             moment(finding.first, zone),
             moment(finding.last, zone),
@@ -153,6 +155,7 @@ class Findings(DiagnosisView):
         zone = self.session.zone
         text = facts(
             ("what to do", finding.advice),
+            ("cluster", str(finding.cluster or "")),
             ("certainty", sure),
             ("because of", Cell(finding.because_of, incident=finding.because_of), cause),
             (

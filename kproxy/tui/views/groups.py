@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
@@ -24,7 +23,7 @@ from captures.analysis.groups.history import TAKEN as OF_HISTORIES
 from captures.analysis.groups.labels import Labels, counter_of, step
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Rebalance
 from captures.analysis.groups.vocabulary import Trigger
-from captures.analysis.incidents.history import IncidentHistories, add_all
+from captures.analysis.incidents.history import ClusterHistories, add_all
 from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns, SelectedColumns
@@ -149,11 +148,16 @@ class Groups(PacedView["GroupFold"]):
 
     def rows(self, fold: GroupFold, access: Access) -> Sequence[Row]:
         timelines = self.result(fold, access)
-        found = [(cluster, group) for cluster, part in fold.clusters.items() for group in part.stats.result()]
+        found = [(cluster, group) for cluster, stats in fold.stats.items() for group in stats.result()]
         found.sort(key=lambda each: (-each[1].exchanges, each[1].group))
-        return [self._row(*each, timelines.get((each[0], each[1].group)), access) for each in found]
+        return [
+            self._row(*each, timelines.get((each[0], each[1].group)), access, fold.filter(*each))
+            for each in found
+        ]
 
-    def _row(self, cluster: str, group: GroupRow, timeline: GroupTimeline | None, access: Access) -> Row:
+    def _row(
+        self, cluster: str, group: GroupRow, timeline: GroupTimeline | None, access: Access, wanted: str
+    ) -> Row:
         errors = words.listed(f"{count:,} {name}" for name, count in group.errors.most_common())
         # without any member seen, requests of others about the group are the only source
         shown = group if timeline is None else timeline
@@ -172,12 +176,12 @@ class Groups(PacedView["GroupFold"]):
             Cell(errors, Role.ERROR),
             moment(group.last, self.session.zone),
         )
-        return Row((cluster, group.group), cells, leads_to=of_group(group.group, cluster))
+        return Row((cluster, group.group), cells, leads_to=wanted)
 
     def detail(self, fold: GroupFold, access: Access, key: Hashable) -> GroupDetail | None:
         assert isinstance(key, tuple)
         cluster, name = key
-        group = fold.clusters[cluster].stats.group(name) if cluster in fold.clusters else None
+        group = fold.stats[cluster].group(name) if cluster in fold.stats else None
         if group is None:
             return None
         timeline = self.result(fold, access).get((cluster, name))
@@ -187,7 +191,10 @@ class Groups(PacedView["GroupFold"]):
         tables = (
             [self._story(*each) for each in enumerate(rebalances)],
             # the latest members are the most interesting
-            [self._member(cluster, group, member, leader, access) for member in reversed(members)],
+            [
+                self._member(group, member, leader, access, fold.filter(cluster, group))
+                for member in reversed(members)
+            ],
         )
         return GroupDetail(
             f"group {beside(name, cluster)}", self._facts(group, timeline, access), tables, timeline
@@ -225,7 +232,9 @@ class Groups(PacedView["GroupFold"]):
         )
         return Row(index, cells, leads_to=number)
 
-    def _member(self, cluster: str, group: GroupRow, member: GroupMember, leader: str, access: Access) -> Row:
+    def _member(
+        self, group: GroupRow, member: GroupMember, leader: str, access: Access, of_its_group: str
+    ) -> Row:
         zone, notes = self.session.zone, []
         if member.member == leader:
             notes.append("leader")
@@ -243,7 +252,7 @@ class Groups(PacedView["GroupFold"]):
             moment(member.last, zone),
             Cell(words.listed(notes), Role.MUTED if member.left is not None else Role.PLAIN),
         )
-        wanted = f"member == {quoted(member.member)} and {of_group(group.group, cluster)}"
+        wanted = f"member == {quoted(member.member)} and {of_its_group}"
         return Row(member.member, cells, leads_to=wanted)
 
     # ------------------------------------------------------------ details of the selected group
@@ -318,72 +327,49 @@ def _coordinator(timeline: GroupTimeline | None, access: Access) -> str:
     return access.capture.names.shown(seen[-1].broker) if seen else ""
 
 
-class _Cluster:
-    """The groups of one cluster.
-
-    :param name: as kproxy's proxy has recorded it; empty if it has none
-    :ivar stats: requests per group
-    """
-
-    def __init__(self, name: str, access: Access) -> None:
-        self._name = name
-        self._capture = access.capture
-        self.stats = GroupStats()
-        has_broker = self._has_broker if name else None
-        self.histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture, has_broker)
-
-    def _has_broker(self, address: str) -> bool:
-        upstreams = self._capture.samples.upstreams.items()
-        theirs = (connection for connection, upstream in upstreams if upstream.cluster == self._name)
-        return any(self._capture.endpoints(connection)[1] == address for connection in theirs)
-
-
 class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):
     """Collects messages of group members, and makes timelines of them, by cluster and group.
 
-    :ivar clusters: by the name that kproxy's proxy has recorded; empty if there is none
+    :ivar stats: requests per group, by member of :attr:`~captures.analysis.clusters.Clusters.parts`
     """
 
     TAKEN = (*OF_STATS, *OF_HISTORIES)
 
     def __init__(self, access: Access) -> None:
-        super().__init__({})
-        self.clusters: dict[str, _Cluster] = {}
-        self._access = access
+        super().__init__(access, {})
+        self.stats = {part: GroupStats() for part in self.clusters.parts}
+        self._histories = ClusterHistories(access.plain.knowledge.topic_name, access.capture, self.clusters)
 
     def add(self, exchange: Exchange) -> None:
         super().add(exchange)
-        cluster = self._cluster(exchange.upstream.cluster)
-        cluster.stats.add(exchange)
-        cluster.histories.add(exchange)
+        self.stats[self.clusters.part_of(exchange.connection)].add(exchange)
+        self._histories.add(exchange)
 
     def add_all(self, access: Access, columns: ExchangeColumns, indexes: Int64s) -> Iterator[int]:
         reader = access.plain
-        connections, of = np.unique(columns.flat("connection"), return_inverse=True)
-        names = np.array([access.capture.upstream_of(each).cluster for each in connections.tolist()], object)
-        for name in sorted(set(names)):
-            chosen = np.flatnonzero((names == name)[of])
-            theirs = SelectedColumns(columns, chosen) if len(chosen) < len(columns) else columns
-            cluster = self._cluster(name)
-            cluster.stats.add_columns(theirs, reader, indexes[chosen])
-            for exchange in add_all(cluster.histories, reader, theirs, indexes[chosen]):
+        for part, rows in self.clusters.rows_of(columns.flat("connection")):
+            theirs = SelectedColumns(columns, rows) if self.clusters.several else columns
+            self.stats[part].add_columns(theirs, reader, indexes[rows])
+            for exchange in add_all(self._histories.of[part], reader, theirs, indexes[rows]):
                 yield exchange.number - reader.first
+
+    def filter(self, cluster: str, group: GroupRow) -> str:
+        """Return a filter for the exchanges that name a group of a cluster.
+
+        Only kproxy's proxy records the names of clusters; without a name, the groups of all clusters match.
+        """
+        return of_group(group.group, cluster if cluster in self.cluster_names else "")
 
     def compute(
         self, now: int, pending: Iterable[Exchange], *, live: bool
     ) -> Mapping[tuple[str, str], GroupTimeline]:
         waiting = list(pending)
         found = {}
-        for name, cluster in self.clusters.items():
-            theirs = [each for each in waiting if each.upstream.cluster == name]
-            for timeline in cluster.histories.result(now=now, pending=theirs, live=live):
-                found[name, timeline.group] = timeline
+        for part, histories in self._histories.of.items():
+            theirs = [each for each in waiting if self.clusters.part_of(each.connection) == part]
+            for timeline in histories.result(now=now, pending=theirs, live=live):
+                found[part, timeline.group] = timeline
         return found
-
-    def _cluster(self, name: str) -> _Cluster:
-        if name not in self.clusters:
-            self.clusters[name] = _Cluster(name, self._access)
-        return self.clusters[name]
 
 
 _ROLES = {Tone.PLAIN: Role.PLAIN, Tone.QUIET: Role.MUTED, Tone.ODD: Role.WARNING, Tone.TROUBLE: Role.ERROR}

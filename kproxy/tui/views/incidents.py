@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from captures.analysis.clusters import beside
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.meaning import words
@@ -64,7 +65,10 @@ class Incidents(DiagnosisView):
             moment(incident.begin, self.session.zone),
             Cell(f"{span(lasts)}{open_end}" if lasts else "", value=lasts),
             Cell(_bar(incident.begin - first, lasts, latest - first), Role.WARNING, incident.begin),
-            Cell(incident.kind.heading, Role.ERROR if incident.kind in _GRAVE else Role.WARNING),
+            Cell(
+                beside(incident.kind.heading, incident.cluster),
+                Role.ERROR if incident.kind in _GRAVE else Role.WARNING,
+            ),
             incident.sentence,
             counted(len(incident.consequences)),
             "" if incident.certainty is Certainty.OBSERVED else incident.certainty.value,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 _STRIP = 40
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _OTHER_COLUMNS = 66  # cells; the rest is for the strip
-_PAGE = 10
-_FAR = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +169,14 @@ class LatencyView(View):
         return self._table.search(pattern, forward=forward)
 
     # ------------------------------------------------------------ keys
-    def _on_map(self, do: Callable[..., None], *steps: int) -> None:
-        do(self._map, *steps)
+    def action_move(self, rows: int, slices: int) -> None:
+        self._map.move(rows, slices)
 
-    action_latency_slower = partialmethod(_on_map, LatencyMap.move, 1, 0)
-    action_latency_faster = partialmethod(_on_map, LatencyMap.move, -1, 0)
-    action_latency_slowest = partialmethod(_on_map, LatencyMap.move, _FAR, 0)
-    action_latency_fastest = partialmethod(_on_map, LatencyMap.move, -_FAR, 0)
-    action_latency_earlier = partialmethod(_on_map, LatencyMap.move, 0, -1)
-    action_latency_later = partialmethod(_on_map, LatencyMap.move, 0, 1)
-    action_latency_page_earlier = partialmethod(_on_map, LatencyMap.move, 0, -_PAGE)
-    action_latency_page_later = partialmethod(_on_map, LatencyMap.move, 0, _PAGE)
-    action_latency_enter = partialmethod(_on_map, LatencyMap.enter)
-    action_latency_lines = partialmethod(_on_map, LatencyMap.toggle_lines)
+    def action_latency_enter(self) -> None:
+        self._map.enter()
+
+    def action_latency_lines(self) -> None:
+        self._map.toggle_lines()
 
     def action_latency_longest(self) -> None:
         """Go to the slowest exchange of the row."""

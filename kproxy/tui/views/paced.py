@@ -16,15 +16,19 @@ T = TypeVar("T")
 
 
 class PacedFold(ABC, Generic[T]):
-    """A fold with a result as of some time.
+    """A fold with a result as of some time. It examines each cluster by itself.
 
     :param nothing: the result before the first computation
+    :ivar clusters: clusters of the connections
+    :ivar cluster_names: those that the proxy had recorded when it was created
     :ivar latest: the latest result, with its pace
     :ivar added: number of added exchanges
     :ivar end: time of the latest one's end
     """
 
-    def __init__(self, nothing: T) -> None:
+    def __init__(self, access: Access, nothing: T) -> None:
+        self.clusters = access.clusters()
+        self.cluster_names = access.cluster_names()
         self.latest = PacedValue(nothing)
         self.added = self.end = 0
 
@@ -48,7 +52,12 @@ class PacedView(TableView[P]):
     """A view of the result of such a fold."""
 
     def result(self, fold: PacedFold[T], access: Access) -> T:
-        """Return the result as of now, or a recent one; in the engine's thread."""
+        """Return the result as of now, or a recent one; in the engine's thread.
+
+        When a growing capture names another cluster, everything is counted again, because clusters are fixed in a fold.
+        """
+        if fold.cluster_names != access.cluster_names():
+            self._folding.restart()
         # exchanges that were not added yet may be missing from the result
         everything, live = self._folding.progress >= 1, self.continues
         now = access.capture.latest if everything else fold.end

@@ -5,10 +5,8 @@ The width is independent of the bytes: only printable ASCII is shown as text.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -320,38 +318,32 @@ class ByteView(SelectableLines, can_focus=True):
             self._scroll_to_cursor(offset)
             self.post_message(self.ByteSelected(self._buffer, offset))
 
-    def _move(self, count: int) -> None:
+    def action_move_bytes(self, count: int) -> None:
         self.move_to(self._cursor + count)
 
-    def _move_page(self, pages: int) -> None:
-        self._move(pages * max(self.size.height - 1, 1) * self.per_line)
+    def action_move(self, lines: int) -> None:
+        """Move down by lines, up if negative; not at all if there are not so many."""
+        offset = self._cursor + lines * self.per_line
+        if 0 <= offset < self._count:
+            self.move_to(offset)
 
-    action_bytes_left = partialmethod(_move, -1)
-    action_bytes_right = partialmethod(_move, 1)
-    action_bytes_page_down = partialmethod(_move_page, 1)
-    action_bytes_page_up = partialmethod(_move_page, -1)
-    action_bytes_top = partialmethod(move_to, 0)
-    action_bytes_bottom = partialmethod(move_to, sys.maxsize)
+    def action_move_page(self, pages: int) -> None:
+        self.action_move_bytes(pages * max(self.size.height - 1, 1) * self.per_line)
 
-    def action_bytes_down(self) -> None:
-        if self._cursor + self.per_line < self._count:
-            self.move_to(self._cursor + self.per_line)
+    def action_move_to_first(self) -> None:
+        self.move_to(0)
 
-    def action_bytes_up(self) -> None:
-        if self._cursor >= self.per_line:
-            self.move_to(self._cursor - self.per_line)
+    def action_move_to_last(self) -> None:
+        self.move_to(self._count - 1)
 
     def action_bytes_enter(self) -> None:
         self.post_message(self.ShowField())
 
-    def _step_buffer(self, step: int) -> None:
+    def action_step_buffer(self, step: int) -> None:
         count = 0 if self._detail is None else len(self._detail.buffers)
         if count > 1:
             self._use((self._buffer + step) % count)
             self.post_message(self.ByteSelected(self._buffer, 0))
-
-    action_bytes_tab = partialmethod(_step_buffer, 1)
-    action_bytes_previous_tab = partialmethod(_step_buffer, -1)
 
     def on_click(self, event: Click) -> None:
         """Select the clicked byte; on the border, switch to the next buffer."""
@@ -359,7 +351,7 @@ class ByteView(SelectableLines, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None:
             if event.y == 0:
-                self._step_buffer(1)
+                self.action_step_buffer(1)
             return
         if self.text_selection is not None:  # the click ended a selection
             return

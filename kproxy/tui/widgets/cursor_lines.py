@@ -50,18 +50,20 @@ class CursorLines(ScrollView, DrawnLines):
         """Move the cursor to a line on behalf of the user."""
         self.put_cursor(line)
 
-    def move(self, lines: int) -> None:
+    def action_move(self, lines: int) -> None:
         """Move the cursor down by `lines`, up if negative."""
         self.move_to(self.cursor + lines)
 
-    def move_page(self, pages: int) -> None:
+    def action_move_page(self, pages: int) -> None:
         """Move the cursor down by pages, up if negative."""
         line = self.line_at(self.top_of(self.cursor) + pages * self.page)
         self.move_to(max(line, self.cursor + 1) if pages > 0 else line)  # a line may be higher than a page
 
-    def move_to_end(self, *, last: bool) -> None:
-        """Move the cursor to the first or the last line."""
-        self.move_to(self.cursor_lines - 1 if last else 0)
+    def action_move_to_first(self) -> None:
+        self.move_to(0)
+
+    def action_move_to_last(self) -> None:
+        self.move_to(self.cursor_lines - 1)
 
     def show_cursor(self) -> None:
         """Scroll the cursor into sight, as little as possible, without leaving room below the last line."""

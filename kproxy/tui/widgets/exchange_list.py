@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partialmethod
 from operator import is_
 from typing import TYPE_CHECKING, ClassVar
 
@@ -160,17 +159,17 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
             self._go(found, top=shown.index_of(position.top), middle=True)
 
     # ------------------------------------------------------------ keys
-    def _move_page(self, pages: int) -> None:
+    def action_move_page(self, pages: int) -> None:
         rows = pages * self._window().body
-        self._move(rows, scroll=rows)
+        self.action_move(rows, scroll=rows)
 
-    def _scroll_sideways(self, steps: int) -> None:
+    def action_scroll_sideways(self, steps: int) -> None:
         self.scroll_to(x=self.scroll_offset.x + steps * _SIDEWAYS, animate=False)
 
-    def action_list_top(self) -> None:
-        self._move(-self._position.rows)
+    def action_move_to_first(self) -> None:
+        self.action_move(-self._position.rows)
 
-    def action_list_bottom(self) -> None:
+    def action_move_to_last(self) -> None:
         """Move to the last exchange; from there, to the last held message."""
         last = len(self._position.shown) - 1
         self._go(last if self._position.row < last else self._position.rows - 1)
@@ -179,18 +178,11 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
         if self._position.rows:
             self.post_message(self.Entered(self.number, self.held))
 
-    def _move(self, rows: int, *, scroll: int = 0) -> None:
+    def action_move(self, rows: int, *, scroll: int = 0) -> None:
         row = self._position.row + rows
         if self.following and row < len(self._position.shown) - 1:
             self.following = False
         self._go(row, top=self.scroll_offset.y + scroll if scroll else None)
-
-    action_list_down = partialmethod(_move, 1)
-    action_list_up = partialmethod(_move, -1)
-    action_list_page_down = partialmethod(_move_page, 1)
-    action_list_page_up = partialmethod(_move_page, -1)
-    action_list_left = partialmethod(_scroll_sideways, -1)
-    action_list_right = partialmethod(_scroll_sideways, 1)
 
     def _go(self, row: int, *, top: int | None = None, middle: bool = False) -> None:
         """Move the cursor to a row and scroll it into sight.
@@ -346,6 +338,6 @@ class ExchangeList(ExchangeView, can_focus=True, inherit_bindings=False):
             return
         row = self._window().row_at(at.y)
         if row is not None:
-            self._move(row - self._position.row)
+            self.action_move(row - self._position.row)
             if event.chain == 2:
                 self.action_list_enter()

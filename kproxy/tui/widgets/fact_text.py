@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import partialmethod
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -99,7 +98,7 @@ class FactText(Static, can_focus=True):
     def _references(self) -> list[Span]:
         return [each for each in self._shown.spans if isinstance(each.style, Style) and each.style.meta]
 
-    def _choose(self, step: int) -> None:
+    def action_choose(self, step: int) -> None:
         """Move to the next or previous reference, and scroll to it."""
         references = self._references
         if references:
@@ -108,9 +107,6 @@ class FactText(Static, can_focus=True):
             if isinstance(self.parent, VerticalScroll):
                 self.parent.scroll_to_region(Region(0, line, 1, 1), animate=False)
             self.refresh()
-
-    action_reference_next = partialmethod(_choose, 1)
-    action_reference_previous = partialmethod(_choose, -1)
 
     def action_reference_enter(self) -> None:
         """Go to what the reference under the cursor names."""

@@ -7,7 +7,6 @@ moving down the list keeps the same thing in view.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -219,22 +218,13 @@ class FieldTree(SelectableLines, CursorLines, can_focus=True):
         if moved:
             self.post_message(self.FieldSelected(self, node))
 
-    def move_page(self, pages: int) -> None:
+    def action_move_page(self, pages: int) -> None:
         """Move the cursor by pages, which overlap by one line."""
         self.move_to(self.cursor + pages * max(self.page - 1, 1))
 
-    def step_exchange(self, step: int) -> None:
+    def action_step_exchange(self, step: int) -> None:
         """Request the exchange `step` rows further."""
         self.post_message(self.StepExchange(step))
-
-    action_tree_down = partialmethod(CursorLines.move, 1)
-    action_tree_up = partialmethod(CursorLines.move, -1)
-    action_tree_page_down = partialmethod(move_page, 1)
-    action_tree_page_up = partialmethod(move_page, -1)
-    action_tree_top = partialmethod(CursorLines.move_to_end, last=False)
-    action_tree_bottom = partialmethod(CursorLines.move_to_end, last=True)
-    action_tree_next_exchange = partialmethod(step_exchange, 1)
-    action_tree_previous_exchange = partialmethod(step_exchange, -1)
 
     # ------------------------------------------------------------ folding
     def _fold(self, node: FieldNode, fold: Fold) -> None:

@@ -5,10 +5,8 @@ It can be zoomed and panned. The cursor is on a rebalance, whose duration is hig
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import partialmethod
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -119,17 +117,23 @@ class GroupPicture(DrawnLines, can_focus=True):
             self.post_message(self.Selected(index))
         self.refresh()
 
-    def move(self, steps: int) -> None:
+    def action_move(self, steps: int) -> None:
         """Move the cursor by `steps` rebalances."""
         self.select(self._cursor + steps)
 
-    def scroll_members(self, lines: int) -> None:
+    def action_move_to_first(self) -> None:
+        self.select(0)
+
+    def action_move_to_last(self) -> None:
+        self.select(len(self._rebalances) - 1)
+
+    def action_scroll_members(self, lines: int) -> None:
         """Scroll the members, if there are more than lines."""
         members = 0 if self._timeline is None else len(self._timeline.members)
         self._top = min(max(self._top + lines, 0), max(members - self._room, 0))
         self.refresh()
 
-    def zoom(self, steps: int) -> None:
+    def action_zoom(self, steps: int) -> None:
         """Show less time around the rebalance under the cursor, or more if ``steps`` is negative; 0 shows all."""
         first, last = self._extent
         begin, end = self._shown
@@ -145,7 +149,7 @@ class GroupPicture(DrawnLines, can_focus=True):
             self._put(middle - size // 2, size)
         self.refresh()
 
-    def pan(self, steps: int) -> None:
+    def action_pan(self, steps: int) -> None:
         """Shift the shown time by steps of a quarter of its length."""
         begin, end = self._shown
         self._put(begin + steps * (end - begin) // _PAN, end - begin)
@@ -173,7 +177,7 @@ class GroupPicture(DrawnLines, can_focus=True):
     def _shown(self) -> tuple[int, int]:
         return self._window or self._extent
 
-    def enter(self) -> None:
+    def action_timeline_enter(self) -> None:
         if self._rebalances:
             self.post_message(self.Entered(self._cursor))
 
@@ -187,35 +191,21 @@ class GroupPicture(DrawnLines, can_focus=True):
         indexes = range(len(self._rebalances))
         self.select(min(indexes, key=lambda index: abs(self._cell(self._rebalances[index].time) - cell)))
         if event.chain == 2:
-            self.enter()
+            self.action_timeline_enter()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Zoom in with Ctrl, else scroll the members up."""
         if event.ctrl:
-            self.zoom(1)
+            self.action_zoom(1)
         else:
-            self.scroll_members(-1)
+            self.action_scroll_members(-1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Zoom out with Ctrl, else scroll the members down."""
         if event.ctrl:
-            self.zoom(-1)
+            self.action_zoom(-1)
         else:
-            self.scroll_members(1)
-
-    # ------------------------------------------------------------ keys
-    action_timeline_earlier = partialmethod(move, -1)
-    action_timeline_later = partialmethod(move, 1)
-    action_timeline_first = partialmethod(select, 0)
-    action_timeline_last = partialmethod(select, sys.maxsize)
-    action_timeline_up = partialmethod(scroll_members, -1)
-    action_timeline_down = partialmethod(scroll_members, 1)
-    action_timeline_zoom_in = partialmethod(zoom, 1)
-    action_timeline_zoom_out = partialmethod(zoom, -1)
-    action_timeline_whole = partialmethod(zoom, 0)
-    action_timeline_pan_earlier = partialmethod(pan, -1)
-    action_timeline_pan_later = partialmethod(pan, 1)
-    action_timeline_enter = enter
+            self.action_scroll_members(1)
 
     # ------------------------------------------------------------ drawing
     @property

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partialmethod
+from functools import lru_cache
 from itertools import accumulate
 from operator import is_
 from typing import ClassVar
@@ -321,13 +321,6 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         return self.HEADER + self._tops[-1]
 
     # ------------------------------------------------------------ keys and mouse
-    action_table_down = partialmethod(CursorLines.move, 1)
-    action_table_up = partialmethod(CursorLines.move, -1)
-    action_table_page_down = partialmethod(CursorLines.move_page, 1)
-    action_table_page_up = partialmethod(CursorLines.move_page, -1)
-    action_table_top = partialmethod(CursorLines.move_to_end, last=False)
-    action_table_bottom = partialmethod(CursorLines.move_to_end, last=True)
-
     def action_table_right(self) -> None:
         """Scroll to the right, which shows omitted columns again."""
         if not self._everything:
@@ -366,15 +359,12 @@ class RowTable(SelectableLines, CursorLines, can_focus=True, inherit_bindings=Fa
         if self.order is not None:
             self.sort_by(self.order.column, descending=not self.order.descending)
 
-    def _sort_by_neighbour(self, step: int) -> None:
+    def action_sort(self, step: int) -> None:
         """Sort by the next or previous shown column; the given order comes after the last."""
         choices: list[int | None] = [None, *self._widths]
         now = None if self.order is None else self.order.column
         at = choices.index(now) if now in choices else 0
         self._sort_first(choices[(at + step) % len(choices)])
-
-    action_table_sort = partialmethod(_sort_by_neighbour, 1)
-    action_table_sort_back = partialmethod(_sort_by_neighbour, -1)
 
     def _sort_first(self, column: int | None) -> None:
         """Sort by a column in its natural direction: numbers descending, texts ascending."""

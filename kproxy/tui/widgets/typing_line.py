@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partialmethod
 from typing import ClassVar
 
 from rich.highlighter import Highlighter
@@ -377,12 +376,9 @@ class TypingLine(Widget):
         self._typed = typed
         return True
 
-    def _page(self, pages: int) -> None:
+    def action_page(self, pages: int) -> None:
         if self._list.is_open:
             self._list.page(pages)
-
-    action_typing_page_up = partialmethod(_page, -1)
-    action_typing_page_down = partialmethod(_page, 1)
 
     def action_typing_close(self) -> None:
         """Close the completions; without any, the line."""

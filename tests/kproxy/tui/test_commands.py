@@ -67,8 +67,7 @@ def test_a_command_is_carried_out_at_its_place(command: Command) -> None:
         assert command.name.removeprefix("view.") in VIEWS
         return
     parts = Part.__subclasses__() if command.scope is Scope.SCREEN else []
-    method = f"action_{command.action}"
-    assert len([kind for kind in (CLASSES[command.scope], *parts) if hasattr(kind, method)]) == 1
+    assert len([kind for kind in (CLASSES[command.scope], *parts) if hasattr(kind, command.method)]) == 1
 
 
 @pytest.mark.parametrize("place", Scope, ids=lambda place: place.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.binding import Binding
 from textual.pilot import Pilot
 
 from kproxy.tui.commands import COMMANDS, Command, Scope
@@ -54,8 +55,10 @@ async def test_every_key_of_a_place_does_something_and_breaks_nothing(
 
 def _is_there(pilot: Pilot[Any], command: Command) -> bool:
     focused = pilot.app.focused
-    method = f"action_{command.action}"
-    return focused is not None and any(hasattr(each, method) for each in focused.ancestors_with_self)
+    ancestors = () if focused is None else focused.ancestors_with_self
+    bindings = (binding for each in ancestors for binding in getattr(each, "BINDINGS", ()))
+    bound = {binding.id for binding in bindings if isinstance(binding, Binding)}
+    return command.name in bound
 
 
 async def _close_dialogs(pilot: Pilot[Any]) -> None:

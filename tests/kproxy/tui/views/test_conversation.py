@@ -73,7 +73,9 @@ async def test_enter_goes_to_the_exchange_and_unfolds_repeats() -> None:
     async with shown() as (app, pilot):
         await press(pilot, "down", "enter")
         assert app.met == [1]
-        app.diagram.move(next(at for at, line in enumerate(app.diagram._lines) if line.margin == "▸") - 1)
+        app.diagram.action_move(
+            next(at for at, line in enumerate(app.diagram._lines) if line.margin == "▸") - 1
+        )
         assert app.diagram.current is not None
         times = app.diagram.current.text
         await press(pilot, "enter")
@@ -127,7 +129,7 @@ async def test_long_captures_are_gone_through_window_by_window(monkeypatch: pyte
     async with shown() as (app, pilot):
         assert app.drawn[0].startswith(" 100 of 402 exchanges  ·  #1 to #100")
         assert app.diagram._lines[-1].kind is LineKind.LATER
-        app.diagram.move_to_end(last=True)
+        app.diagram.action_move_to_last()
         await press(pilot, "enter")
         assert app.drawn[0].startswith(" 100 of 402 exchanges  ·  #90 to #189")
         assert app.diagram.current is not None

@@ -22,6 +22,7 @@ from kproxy.tui.views import records
 from kproxy.tui.views.clients import ClientsFold
 from kproxy.tui.views.connections import ConnectionsFold
 from kproxy.tui.views.errors import ErrorsFold
+from kproxy.tui.views.findings import FindingsFold
 from kproxy.tui.views.groups import GroupFold
 from kproxy.tui.views.latency import LatencyFold
 from kproxy.tui.views.records import Records, RecordsFold
@@ -147,26 +148,49 @@ async def test_of_a_selection_no_more_is_counted_than_it_has(
         assert max(shares) == shares[-1] == 1
 
 
-async def test_groups_behind_a_named_cluster_are_apart_from_those_of_other_connections() -> None:
+async def test_groups_of_named_clusters_are_apart() -> None:
     async with read_session() as session:
 
-        def counted(access: Access) -> list[dict[str, Any]]:
+        def counted(access: Access) -> list[tuple[Any, Any]]:
             columns, indexes = access.columns(), np.arange(len(access.plain))
-            for connection in range(0, 13, 3):
-                access.capture.samples.upstreams[connection] = UpstreamBroker(cluster="east")
+            for connection in range(len(access.capture.connections)):
+                cluster = "west" if connection % 3 else "east"
+                access.capture.samples.upstreams[connection] = UpstreamBroker(cluster=cluster)
             one_by_one, together = GroupFold(access), GroupFold(access)
             for exchange in access.exchanges((indexes + access.plain.first).tolist()):
                 one_by_one.add(exchange)
             for _ in together.add_all(access, columns, indexes):
                 pass
+            now = access.capture.latest
             return [
-                {
-                    name: (cluster.stats.result(), cluster.histories.result())
-                    for name, cluster in fold.clusters.items()
-                }
+                (
+                    {part: stats.result() for part, stats in fold.stats.items()},
+                    fold.compute(now, (), live=False),
+                )
                 for fold in (one_by_one, together)
             ]
 
         one_by_one, together = await session.run(counted)
-        assert sorted(one_by_one) == ["", "east"]
+        assert sum(map(bool, one_by_one[0].values())) == 2
         assert one_by_one == together
+
+
+async def test_findings_and_incidents_are_those_of_each_cluster() -> None:
+    async with read_session(DATA.parent / "findings" / "35_k282_errors.pcap.zst") as session:
+
+        def found(access: Access) -> tuple[Any, Any]:
+            one = judged(access)
+            upstreams = access.capture.samples.upstreams
+            for connection in range(len(access.capture.connections)):
+                upstreams[connection] = UpstreamBroker(cluster="west" if connection % 2 else "east")
+            return one, judged(access)
+
+        def judged(access: Access) -> Any:
+            fold = FindingsFold(access)
+            for _ in fold.add_all(access, access.columns(), np.arange(len(access.plain))):
+                pass
+            return fold.compute(access.capture.latest, (), live=False)
+
+        one, several = await session.run(found)
+        assert not any(each.cluster for each in one.findings)
+        assert len({each.cluster for each in several.findings if each.cluster}) > 1

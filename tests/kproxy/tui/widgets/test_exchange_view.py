@@ -262,7 +262,7 @@ async def test_what_repeats_the_line_above_is_dimmed() -> None:
         assert _style_of(app, 4, "b ") != repeated
         app.session.show([3, 4, 5])
         await renewed(pilot)
-        app.list.action_list_down()
+        app.list.action_move(1)
         await pilot.pause()
         assert _style_of(app, 1, "a ") != repeated, "nothing is above it"
 

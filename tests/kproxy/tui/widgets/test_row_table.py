@@ -222,15 +222,15 @@ async def test_numbers_sort_as_numbers_and_nothing_comes_last(
 async def test_columns_are_sorted_by_keys(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         table = pilot.app.table
-        table.action_table_sort()
+        table.action_sort(1)
         assert table.order == Order(0)
-        table.action_table_sort()
+        table.action_sort(1)
         assert table.order == Order(1, descending=True)  # the largest first
         assert "records▼" in lines(pilot.app)[0]
         table.action_table_reverse()
         assert table.order == Order(1)
-        table.action_table_sort_back()
-        table.action_table_sort_back()
+        table.action_sort(-1)
+        table.action_sort(-1)
         assert table.order is None
         table.action_table_reverse()
         assert table.order is None
@@ -365,8 +365,9 @@ async def test_the_cursor_stays_with_its_row_whatever_happens(opened: Callable[.
                 assert table._selected == after.key
                 if moved:
                     assert 0 <= on_screen < table.page
-            move = chance.choice(["down", "up", "page_down", "page_up", "bottom", "top", "unfold", "reverse"])
-            getattr(table, f"action_table_{move}")()
+            moves = "move(1) move(-1) move_page(1) move_page(-1) move_to_first move_to_last table_unfold table_reverse"
+            move = chance.choice(moves.split())
+            assert await pilot.app.run_action(move, table)
 
 
 class SentencesApp(App[None]):

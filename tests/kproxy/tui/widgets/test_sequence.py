@@ -143,17 +143,17 @@ async def test_the_cursor_moves_and_pages_scroll() -> None:
     app, running = run(chat(40), (80, 13))
     async with running:
         diagram = app.diagram
-        diagram.move(3)
+        diagram.action_move(3)
         assert diagram.current is not None
         assert (diagram.current.text, diagram.scroll_offset.y) == ("2.0 ms  ok", 0)
-        diagram.move_page(1)
+        diagram.action_move_page(1)
         assert diagram.scroll_offset.y == 4
-        diagram.move_to_end(last=True)
+        diagram.action_move_to_last()
         assert app.drawn[-1].startswith("▌")
-        diagram.move(1)
+        diagram.action_move(1)
         assert app.drawn[-1].startswith("▌")
-        diagram.move_to_end(last=False)
-        diagram.move(-1)
+        diagram.action_move_to_first()
+        diagram.action_move(-1)
         assert app.drawn[SequenceDiagram.HEADER].startswith("▌")
 
 
@@ -161,7 +161,7 @@ async def test_the_cursor_stays_on_its_line_as_more_comes() -> None:
     steps = chat(30)
     app, running = run(steps[10:20], (80, 13))
     async with running:
-        app.diagram.move(6)
+        app.diagram.action_move(6)
         line = app.drawn.index(next(text for text in app.drawn if text.startswith("▌")))
         before = app.diagram.current
         app.show(steps)
@@ -178,7 +178,7 @@ async def test_following_stays_at_the_end_until_the_cursor_is_moved() -> None:
         app.show(steps[:20])
         assert "following" in app.drawn[0]
         assert app.drawn[-1].startswith("▌")
-        app.diagram.move(-1)
+        app.diagram.action_move(-1)
         current = app.diagram.current
         app.show(steps)
         assert not app.diagram.following
@@ -239,6 +239,6 @@ async def test_nothing_says_so() -> None:
     app, running = run(())
     async with running:
         assert app.drawn[SequenceDiagram.HEADER] == " No exchanges to show."
-        app.diagram.move(1)
+        app.diagram.action_move(1)
         app.diagram.enter()
         assert app.diagram.current is None
