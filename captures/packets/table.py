@@ -8,14 +8,14 @@ offsets for :meth:`captures.packets.source.Source.read`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 import numpy as np
 
-from captures.arrays import Bytes, Int32s, Int64s, UInt16s, UInt32s
+from captures.arrays import Bytes, Columns, Int32s, Int64s, UInt16s, UInt32s
 from captures.packets.memory import Memory
 
 if TYPE_CHECKING:
@@ -113,6 +113,9 @@ class Window(msgspec.Struct):
     size: int
 
 
+_NO_COLUMNS = ("source", "windows", "addresses", "comments")
+
+
 @dataclass(slots=True)
 class PacketBlock:
     """The TCP packets of one block of a capture, one row each, in file order; for several files, in time order.
@@ -135,20 +138,7 @@ class PacketBlock:
     :ivar comments: pcapng packet comments by packet number, TCP or not
     """
 
-    COLUMNS: ClassVar[tuple[str, ...]] = (
-        "number",
-        "time",
-        "src",
-        "dst",
-        "seq",
-        "ack",
-        "flags",
-        "window",
-        "offset",
-        "length",
-        "captured",
-        "interface",
-    )
+    COLUMNS: ClassVar[tuple[str, ...]]
     """All columns, in the order of their declaration."""
     PLACES: ClassVar[tuple[str, ...]] = ("offset",)
     """Columns that hold offsets in the source."""
@@ -182,7 +172,10 @@ class PacketBlock:
         return self.source.read(offset, size)
 
 
-class Gaps(msgspec.Struct):
+PacketBlock.COLUMNS = tuple(each.name for each in fields(PacketBlock) if each.name not in _NO_COLUMNS)
+
+
+class Gaps(Columns):
     """Holes in streams, sorted by stream, then position.
 
     :ivar stream: int64, as in :class:`SegmentBlock`
@@ -201,9 +194,6 @@ class Gaps(msgspec.Struct):
     cause: Bytes
     number: Int64s
     segment: Int64s
-
-    def __len__(self) -> int:
-        return len(self.stream)
 
 
 class SegmentBlock(msgspec.Struct):
