@@ -159,49 +159,39 @@ class _Binder:
     def _compare(self, node: nodes.Compare) -> Bound:
         field = self.field(node.name)
         if _is_bool(field):
-            asked = self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
+            asked = self._predicate(field, node)
             test = Test(field, NOT_EMPTY)
             return test if asked.holds(True) else Inverse(test)
         if field is _CLIENT:
             return self._client(node)
-        return Test(
-            field, self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
-        )
+        return Test(field, self._predicate(field, node))
 
     def _client(self, node: nodes.Compare) -> Bound:
         """Return a test of the client: its ID, or its address or name."""
-        at = (node.name, node.operator, node.value, node.position, node.length)
-        by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, *at))
+        by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, node))
         if node.operator == nodes.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
             try:
-                return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
+                return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
             except FilterError:  # a client ID may be anything
                 return by_id
-        return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
+        return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
 
-    def _predicate(
-        self,
-        field: Field | Path,
-        name: Name,
-        operator: str,
-        value: nodes.Value,
-        position: int,
-        length: int,
-    ) -> Predicate:
+    def _predicate(self, field: Field | Path, node: nodes.Compare) -> Predicate:
+        value = node.value
         try:
             if isinstance(field, Path):
-                return literals.of_path(field, name.text, operator, value)
-            return literals.of_field(field, operator, value, self.zone)
+                return literals.of_path(field, node.name.text, node.operator, value)
+            return literals.of_field(field, node.operator, value, self.zone)
         except BadValueError as bad:
             if bad.at is None:
-                raise self._error(str(bad), position, length, bad.hint) from bad
+                raise self._error(str(bad), node.position, node.length, bad.hint) from bad
             raise self._error(str(bad), value.position + bad.at, value.length - bad.at, bad.hint) from bad
 
     def _one_of(self, node: nodes.OneOf) -> Bound:
         field = self.field(node.name)
         if _is_bool(field) or field is _CLIENT:
             return AnyOf(
-                tuple(self._compare(nodes.Compare(node.name, nodes.EQUAL, value)) for value in node.values)
+                tuple(self._compare(_compared(node.name, nodes.EQUAL, each)) for each in node.values)
             )
         singles: list[Predicate] = []
         for value in node.values:
@@ -209,9 +199,7 @@ class _Binder:
             if dots and not value.quoted and literals.has_ranges(field):
                 singles.append(self._range(field, node.name, value, low, high))
             else:
-                singles.append(
-                    self._predicate(field, node.name, nodes.EQUAL, value, value.position, value.length)
-                )
+                singles.append(self._predicate(field, _compared(node.name, nodes.EQUAL, value)))
         return Test(field, _union(singles))
 
     def _range(self, field: Field | Path, name: Name, value: nodes.Value, low: str, high: str) -> Predicate:
@@ -227,13 +215,16 @@ class _Binder:
             moments = [values.moment(end.text, self.zone) for end in ends]
             if moments[0] is not None and moments[1] is not None:
                 return predicates.time([("in", moments[0], moments[1])])
-        at_least = self._predicate(
-            field, name, nodes.GREATER_EQUAL, ends[0], ends[0].position, ends[0].length
-        )
-        at_most = self._predicate(field, name, nodes.LESS_EQUAL, ends[1], ends[1].position, ends[1].length)
+        at_least = self._predicate(field, _compared(name, nodes.GREATER_EQUAL, ends[0]))
+        at_most = self._predicate(field, _compared(name, nodes.LESS_EQUAL, ends[1]))
         if at_least.intervals is not None and at_most.intervals is not None:
             return predicates.integers([(at_least.intervals[0][0], at_most.intervals[0][1])])
         return predicates.both(at_least, at_most)
+
+
+def _compared(name: Name, operator: str, value: nodes.Value) -> nodes.Compare:
+    """Return a comparison that is written as its value alone, as in a list."""
+    return nodes.Compare(name, operator, value, position=value.position, length=value.length)
 
 
 def _is_bool(field: Field | Path) -> bool:

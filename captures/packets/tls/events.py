@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dissectors.conversation import Side
+from dissectors.conversation.foreign import TLS_ALERTS
 
 
 class Plaintext(msgspec.Struct):
@@ -48,44 +49,6 @@ class DecryptionStopped(msgspec.Struct):
     reason: str
 
 
-#: alert descriptions (IANA registry "TLS Alerts")
-ALERTS = {
-    0: "close_notify",
-    10: "unexpected_message",
-    20: "bad_record_mac",
-    21: "decryption_failed",
-    22: "record_overflow",
-    30: "decompression_failure",
-    40: "handshake_failure",
-    41: "no_certificate",
-    42: "bad_certificate",
-    43: "unsupported_certificate",
-    44: "certificate_revoked",
-    45: "certificate_expired",
-    46: "certificate_unknown",
-    47: "illegal_parameter",
-    48: "unknown_ca",
-    49: "access_denied",
-    50: "decode_error",
-    51: "decrypt_error",
-    60: "export_restriction",
-    70: "protocol_version",
-    71: "insufficient_security",
-    80: "internal_error",
-    86: "inappropriate_fallback",
-    90: "user_canceled",
-    100: "no_renegotiation",
-    109: "missing_extension",
-    110: "unsupported_extension",
-    111: "certificate_unobtainable",
-    112: "unrecognized_name",
-    113: "bad_certificate_status_response",
-    114: "bad_certificate_hash_value",
-    115: "unknown_psk_identity",
-    116: "certificate_required",
-    120: "no_application_protocol",
-}
-
 #: usual meaning of common alerts
 _MEANINGS = {
     "bad_certificate": "the peer's certificate does not verify",
@@ -121,7 +84,7 @@ class Alert(msgspec.Struct):
     @property
     def name(self) -> str:
         """The description's name, such as ``unknown_ca``."""
-        return ALERTS.get(self.code, f"alert {self.code}")
+        return TLS_ALERTS.get(self.code, f"alert {self.code}")
 
     @property
     def text(self) -> str:
