@@ -71,14 +71,19 @@ def needs_bodies(bound: binding.Bound) -> bool:
 
 def fields_of(bound: binding.Bound) -> Iterator[Field | Path]:
     """Yield the field of every test."""
+    return (leaf.field for leaf in leaves_of(bound) if isinstance(leaf, binding.Test))
+
+
+def leaves_of(bound: binding.Bound) -> Iterator[binding.Bound]:
+    """Yield the conditions that a filter joins."""
     match bound:
-        case binding.Test(field):
-            yield field
         case binding.Inverse(item):
-            yield from fields_of(item)
+            yield from leaves_of(item)
         case binding.AllOf(items) | binding.AnyOf(items):
             for item in items:
-                yield from fields_of(item)
+                yield from leaves_of(item)
+        case _:
+            yield bound
 
 
 def _path(path: Path, predicate: Predicate) -> Part:

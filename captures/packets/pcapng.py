@@ -175,14 +175,14 @@ class PcapngFormat:
             else:
                 position, span = walked.end, span * 4
 
+    def _number(self, data: bytes, *, signed: bool = False) -> int:
+        return int.from_bytes(data, "big" if self.big_endian else "little", signed=signed)
+
     def _first_foreign(self, data: Bytes, offsets: Int64s) -> int:
         types = view(data, self._order + "u4")[offsets]
         for index in np.flatnonzero(types == SECTION_HEADER).tolist():
             at = int(offsets[index]) + 8
-            if (
-                int.from_bytes(bytes(data[at : at + 4]), "big" if self.big_endian else "little")
-                != _BYTE_ORDER_MAGIC
-            ):
+            if self._number(data[at : at + 4].tobytes()) != _BYTE_ORDER_MAGIC:
                 return int(index)
         return len(offsets)
 
@@ -334,7 +334,7 @@ class PcapngFormat:
                 # with finer units a 64-bit tick count could not hold one second
                 interface.units = 1 << min(exponent, 63) if value[0] & 0x80 else 10 ** min(exponent, 18)
             elif code == _IF_OFFSET and len(value) == 8:
-                seconds = int.from_bytes(value, "big" if self.big_endian else "little", signed=True)
+                seconds = self._number(value, signed=True)
                 interface.offset = max(min(seconds, 1 << 33), -(1 << 33))  # range of 64-bit nanoseconds
         return interface
 
@@ -349,7 +349,7 @@ class PcapngFormat:
         """Add the drop counts. Interface statistics hold running totals: the last block of each interface counts."""
         (interface,) = Struct(self._order + "I").unpack_from(block, 8)
         dropped = sum(
-            int.from_bytes(value, "big" if self.big_endian else "little")
+            self._number(value)
             for code, value in self._options(block[20:])
             if code in (_DROPPED_BY_INTERFACE, DROPPED_BY_SYSTEM) and len(value) == 8
         )

@@ -13,7 +13,7 @@ Rules of the two versions for a reader:
 
 from __future__ import annotations
 
-from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plaintext
+from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plaintext, TlsInfo
 from captures.packets.tls.half import TlsHalf
 from captures.packets.tls.handshake import (
     TLS13,
@@ -28,7 +28,6 @@ from captures.packets.tls.handshake import (
     plausible_start,
     version_name,
 )
-from captures.packets.tls.info import TlsInfo
 from captures.packets.tls.keylog import KeyLog
 from captures.packets.tls.keys import Epoch, Keys, Negotiation, NoKeys, Remedy
 from captures.packets.tls.records import (
