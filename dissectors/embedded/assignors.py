@@ -12,7 +12,7 @@ from __future__ import annotations
 from dissectors import wire
 from dissectors.domains import GENERATION_ID
 from dissectors.embedded.layout import Layout, exact, prefixed
-from dissectors.embedded.streams import streams_assignment, streams_subscription
+from dissectors.embedded.streams_assignment import streams_assignment, streams_subscription
 from dissectors.entities import TopicName
 from dissectors.schema import Array, Int32, Message
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dissectors.embedded import EmbeddedValue, Hints, decode, trace
 from dissectors.embedded.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from dissectors.embedded.streams import ModifiedUtf8, StreamsAssignmentInfo, SubscriptionInfoData, Utf16
+from dissectors.embedded.streams_assignment import ModifiedUtf8, StreamsAssignmentInfo, Utf16
+from dissectors.embedded.streams_subscription import SubscriptionInfoData
 from dissectors.errors import DecodeError
 
 STREAM = Hints("consumer", "stream")

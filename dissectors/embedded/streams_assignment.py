@@ -1,7 +1,8 @@
 """User data of Kafka Streams in the classic group protocol: members' reports and their assignments.
 
-The subscription side is one of Kafka's declared messages. The assignment side is hand-written in Kafka, with Java's
-``DataOutput``; here it is declared like any other message, with two types of its own for Java's strings.
+The subscription side is one of Kafka's declared messages (:mod:`dissectors.embedded.streams_subscription`). The
+assignment side is hand-written in Kafka, with Java's ``DataOutput``; here it is declared like any other
+message, with two types of its own for Java's strings.
 
 Source: ``streams/.../processor/internals/assignment/AssignmentInfo.java`` and, for task IDs,
 ``ConsumerProtocolUtils.java``.
@@ -16,10 +17,11 @@ from construct import Container
 from construct.core import stream_write
 
 from dissectors import wire
-from dissectors.domains import STREAMS_ASSIGNOR_ERROR, TASK_OFFSET_SUM
+from dissectors.domains import STREAMS_ASSIGNOR_ERROR
 from dissectors.embedded.layout import Layout
+from dissectors.embedded.streams_subscription import SubscriptionInfoData
 from dissectors.errors import DecodeError
-from dissectors.schema import Array, Bytes, Int8, Int32, Int64, Message, SizedType, String, Uuid
+from dissectors.schema import Array, Int32, Int64, Message, SizedType
 
 
 class ModifiedUtf8(wire.SizedLeaf):
@@ -108,38 +110,6 @@ _TASKS = (
     ) * "tasks to keep a copy of the state of",
 )  # fmt: skip
 
-
-SubscriptionInfoData = Message(
-    "SubscriptionInfoData", None, "data", "1-11", "none",
-    "version" / Int32 * "version of this data",
-    "latest_supported_version" / Int32.default(-1) @ "3+" * "highest version that this member knows; -1 = not given",
-    "process_id" / Uuid * "id of the Streams instance, shared by its threads",
-    "prev_tasks" / Array(
-        "topic_group_id" / Int32 * "subtopology number",
-        "partition" / Int32 * "partition of the task",
-    ) @ "1-6" * "active tasks that the member had before",
-    "standby_tasks" / Array(
-        "topic_group_id" / Int32 * "subtopology number",
-        "partition" / Int32 * "partition of the task",
-    ) @ "1-6" * "standby tasks that the member has state for",
-    "user_end_point" / Bytes @ "2+" * "application.server as host:port; empty = none",
-    "task_offset_sums" / Array(
-        "topic_group_id" / Int32 * "subtopology number",
-        "partition_to_offset_sum" / Array(
-            "partition" / Int32 * "partition of the task",
-            "offset_sum" / Int64.of(TASK_OFFSET_SUM) * "sum of the task's changelog offsets; -2 = runs as active task",
-        ) @ "7-9" * "tasks of this subtopology",
-        "partition" / Int32 @ "10+" * "partition of the task",
-        "offset_sum" / Int64.of(TASK_OFFSET_SUM) @ "10+" * "sum of the task's changelog offsets; -2 = runs as active task",
-        "named_topology" / String.null() @ "10+" * "named topology of the task; null = none",
-    ) @ "7+" * "how far the state of each task has come (KIP-441)",
-    "unique_field" / Int8 @ "8+" * "byte that a member changes to force a rebalance",
-    "error_code" / Int32.of(STREAMS_ASSIGNOR_ERROR) @ "9+" * "what the member asks of the group, e.g. shutdown; 0 = nothing",
-    "client_tags" / Array(
-        "key" / Bytes * "client tag name",
-        "value" / Bytes * "client tag value",
-    ) @ "11+" * "client tags for rack-aware standby tasks (KIP-708)",
-)  # fmt: skip
 
 # The encoders of 0.10.1 and 1.0 write the hosts in version 1 too; their decoders leave them unread.
 _StreamsAssignmentInfoUntil10 = Message(
