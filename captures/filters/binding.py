@@ -18,7 +18,7 @@ from captures.filters.context import OPPOSITES, SELECTIONS
 from captures.filters.errors import FilterError, did_you_mean
 from captures.filters.fields import BY_NAME, Availability, Field, Kind
 from captures.filters.literals import BadValueError
-from captures.filters.nodes import Name
+from captures.filters.nodes import And, MatchAll, Name, Not, Or
 from captures.filters.paths import Path, UnknownStepError, find, is_path
 from captures.filters.predicates import ANY, NOT_EMPTY, Predicate
 
@@ -36,29 +36,7 @@ class Selection(msgspec.Struct, frozen=True):
     selection: str
 
 
-class Always(msgspec.Struct, frozen=True):
-    """A condition that holds for every exchange."""
-
-
-class Inverse(msgspec.Struct, frozen=True):
-    """The negation of a condition."""
-
-    item: Bound
-
-
-class AllOf(msgspec.Struct, frozen=True):
-    """A conjunction of conditions."""
-
-    items: tuple[Bound, ...]
-
-
-class AnyOf(msgspec.Struct, frozen=True):
-    """A disjunction of conditions."""
-
-    items: tuple[Bound, ...]
-
-
-Bound: TypeAlias = "Test | Selection | Always | Inverse | AllOf | AnyOf"
+Bound: TypeAlias = "Test | Selection | MatchAll | Not[Bound] | And[Bound] | Or[Bound]"
 
 _HEADER = "header."
 _CLIENT, _CLIENT_ID = BY_NAME["client"], BY_NAME["client_id"]
@@ -92,23 +70,23 @@ class _Binder:
     def bind(self, node: nodes.Node) -> Bound:
         match node:
             case nodes.And(items):
-                return AllOf(tuple(map(self.bind, items)))
+                return And(tuple(map(self.bind, items)))
             case nodes.Or(items):
-                return AnyOf(tuple(map(self.bind, items)))
+                return Or(tuple(map(self.bind, items)))
             case nodes.Not(item):
-                return Inverse(self.bind(item))
+                return Not(self.bind(item))
             case nodes.MatchAll():
-                return Always()
+                return node
             case nodes.Selector():
                 return self._selector(node)
             case nodes.FieldPresent(name) | nodes.Exists(name):
                 return self._present(name, empty=isinstance(node, nodes.Exists))
             case nodes.Compare():
                 test = self._compare(node)
-                return Inverse(test) if node.negated else test
+                return Not(test) if node.negated else test
             case nodes.OneOf():
                 test = self._one_of(node)
-                return Inverse(test) if node.negated else test
+                return Not(test) if node.negated else test
 
     def _error(self, message: str, position: int, length: int, hint: str = "") -> FilterError:
         return FilterError(message, self.text, position, length, hint)
@@ -132,7 +110,7 @@ class _Binder:
         if node.text in SELECTIONS:
             return Selection(node.text)
         if node.text in OPPOSITES:
-            return Inverse(Selection(OPPOSITES[node.text]))
+            return Not(Selection(OPPOSITES[node.text]))
         intervals: list[predicates.Interval] = []
         for part in node.text.split(","):
             found = _NUMBERS.fullmatch(part)
@@ -150,7 +128,7 @@ class _Binder:
         field = self.field(name)
         if empty:
             # a condition always exists, whether it holds or not
-            return Always() if _is_bool(field) else Test(field, ANY)
+            return MatchAll() if _is_bool(field) else Test(field, ANY)
         if isinstance(field, Path):
             # false, empty texts and empty lists count as empty; 0 does not
             return Test(field, Predicate("(v is not False and v != '' and v != b'')"))
@@ -161,7 +139,7 @@ class _Binder:
         if _is_bool(field):
             asked = self._predicate(field, node)
             test = Test(field, NOT_EMPTY)
-            return test if asked.holds(True) else Inverse(test)
+            return test if asked.holds(True) else Not(test)
         if field is _CLIENT:
             return self._client(node)
         return Test(field, self._predicate(field, node))
@@ -171,10 +149,10 @@ class _Binder:
         by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, node))
         if node.operator == nodes.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
             try:
-                return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
+                return Or((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
             except FilterError:  # a client ID may be anything
                 return by_id
-        return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
+        return Or((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
 
     def _predicate(self, field: Field | Path, node: nodes.Compare) -> Predicate:
         value = node.value
@@ -190,9 +168,7 @@ class _Binder:
     def _one_of(self, node: nodes.OneOf) -> Bound:
         field = self.field(node.name)
         if _is_bool(field) or field is _CLIENT:
-            return AnyOf(
-                tuple(self._compare(_compared(node.name, nodes.EQUAL, each)) for each in node.values)
-            )
+            return Or(tuple(self._compare(_compared(node.name, nodes.EQUAL, each)) for each in node.values))
         singles: list[Predicate] = []
         for value in node.values:
             low, dots, high = value.text.partition("..")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from captures.filters import binding
-from captures.filters.columns import leaves_of
+from captures.filters import binding, nodes
 from captures.filters.fields import Field
 from captures.filters.filter import Filter
 from captures.meaning.topic_partitions import TopicPartition
@@ -43,10 +42,10 @@ class RecordFilter:
 
     def __init__(self, wanted: Filter) -> None:
         self._bound = wanted.bound
-        leaves = list(leaves_of(self._bound))
+        leaves = list(nodes.leaves(self._bound))
         self.decides = any(map(_values_of, leaves))
         """Whether it tests any field of single records."""
-        self.complete = all(isinstance(leaf, binding.Always) or _values_of(leaf) for leaf in leaves)
+        self.complete = all(isinstance(leaf, nodes.MatchAll) or _values_of(leaf) for leaf in leaves)
         """Whether it tests nothing else, so that records without an exchange match or not."""
 
     def may_fit(self, tp: TopicPartition, record: Record) -> bool:
@@ -60,14 +59,14 @@ def _matches(bound: binding.Bound, each: _PlacedRecord) -> bool | None:
         case binding.Test(_, predicate):
             values = _values_of(bound)
             return None if values is None else any(map(predicate.holds, values(each)))
-        case binding.Always():
+        case nodes.MatchAll():
             return True
-        case binding.Inverse(item):
+        case nodes.Not(item):
             found = _matches(item, each)
             return None if found is None else not found
-        case binding.AllOf(items):
+        case nodes.And(items):
             return _joined((_matches(item, each) for item in items), deciding=False)
-        case binding.AnyOf(items):
+        case nodes.Or(items):
             return _joined((_matches(item, each) for item in items), deciding=True)
     return None
 
