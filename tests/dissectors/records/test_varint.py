@@ -38,7 +38,7 @@ def test_round_trip(value: int, bits: int) -> None:
     if -(1 << bits - 1) <= value < 1 << bits - 1:
         assert read_varint(raw, 0, bits) == (value, len(raw))
     else:
-        with pytest.raises(DecodeError, match=r"longer than (32 bits|5 bytes)"):
+        with pytest.raises(DecodeError, match="longer than 32 bits"):
             read_varint(raw, 0, bits)
 
 
