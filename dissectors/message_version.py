@@ -88,19 +88,18 @@ class MessageVersion(Construct):  # type: ignore[misc]  # construct ships no typ
         return value, end
 
     def _decode_any(self, buf: bytes, pos: int) -> tuple[dict[str, Any], int]:
+        failed = None
         try:
             value, end = self._decode(buf, pos)
         except DecodeError as error:
-            for older in self.older:
-                exact = older.exactly(buf, pos)
-                if exact is not None:
-                    return exact, len(buf)
-            raise error from None
+            value, end, failed = {}, -1, error
         if end != len(buf):
             for older in self.older:
                 exact = older.exactly(buf, pos)
                 if exact is not None:
                     return exact, len(buf)
+        if failed is not None:
+            raise failed from None
         return value, end
 
     def exactly(self, buf: bytes, pos: int) -> dict[str, Any] | None:

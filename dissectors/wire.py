@@ -53,16 +53,26 @@ def read_uvarint(buf: bytes, pos: int) -> tuple[int, int]:
     """
     if pos < len(buf) and buf[pos] < 0x80:
         return buf[pos], pos + 1
+    value, end = read_leb128(buf, pos, 5)
+    return value & 0xFFFFFFFF, end
+
+
+def read_leb128(buf: bytes, pos: int, longest: int) -> tuple[int, int]:
+    """Return the value of a LEB128 number, and the position after it.
+
+    :param longest: maximum number of its bytes
+    :raises DecodeError: if the bytes end early, or it is longer
+    """
     value = shift = 0
-    for at in range(pos, pos + 5):
+    for at in range(pos, pos + longest):
         if at >= len(buf):
             raise DecodeError("the bytes end inside a varint", at, truncated=True)
         byte = buf[at]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFFFFFF, at + 1
+            return value, at + 1
         shift += 7
-    raise DecodeError("varint longer than 5 bytes", pos)
+    raise DecodeError(f"varint longer than {longest} bytes", pos)
 
 
 def uvarint_bytes(value: int) -> bytes:

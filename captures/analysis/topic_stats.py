@@ -22,9 +22,8 @@ from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
 from captures.meaning.exchange import Body, inner, number
-from captures.meaning.flows import CARRIERS, asked_for, carried, named
 from captures.meaning.payload import payload
-from captures.meaning.topic_partitions import index
+from captures.meaning.topic_partitions import CARRIERS, asked_for, carried, index, named
 from dissectors.api_keys import ApiKey
 
 

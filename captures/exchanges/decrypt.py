@@ -5,7 +5,7 @@ of the block and replaced by their decrypted bytes, which are kept beside the ca
 time and number of the packet that completed each TLS record. Positions then count plaintext bytes.
 
 While a key log grows, connections with missing secrets wait for them, and are then decrypted from their first byte.
-Waiting ciphertext is held in memory, bounded per connection (:class:`~captures.packets.tls.TlsLimits`) and in total.
+Waiting ciphertext is held in memory, bounded per connection and in total.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from captures.filters.context import OPPOSITES, SELECTIONS
 from captures.filters.errors import FilterError, did_you_mean
 from captures.filters.fields import BY_NAME, Availability, Field, Kind
 from captures.filters.literals import BadValueError
-from captures.filters.nodes import Name
+from captures.filters.nodes import And, MatchAll, Name, Not, Or
 from captures.filters.paths import Path, UnknownStepError, find, is_path
 from captures.filters.predicates import ANY, NOT_EMPTY, Predicate
 
@@ -36,29 +36,7 @@ class Selection(msgspec.Struct, frozen=True):
     selection: str
 
 
-class Always(msgspec.Struct, frozen=True):
-    """A condition that holds for every exchange."""
-
-
-class Inverse(msgspec.Struct, frozen=True):
-    """The negation of a condition."""
-
-    item: Bound
-
-
-class AllOf(msgspec.Struct, frozen=True):
-    """A conjunction of conditions."""
-
-    items: tuple[Bound, ...]
-
-
-class AnyOf(msgspec.Struct, frozen=True):
-    """A disjunction of conditions."""
-
-    items: tuple[Bound, ...]
-
-
-Bound: TypeAlias = "Test | Selection | Always | Inverse | AllOf | AnyOf"
+Bound: TypeAlias = "Test | Selection | MatchAll | Not[Bound] | And[Bound] | Or[Bound]"
 
 _HEADER = "header."
 _CLIENT, _CLIENT_ID = BY_NAME["client"], BY_NAME["client_id"]
@@ -92,23 +70,23 @@ class _Binder:
     def bind(self, node: nodes.Node) -> Bound:
         match node:
             case nodes.And(items):
-                return AllOf(tuple(map(self.bind, items)))
+                return And(tuple(map(self.bind, items)))
             case nodes.Or(items):
-                return AnyOf(tuple(map(self.bind, items)))
+                return Or(tuple(map(self.bind, items)))
             case nodes.Not(item):
-                return Inverse(self.bind(item))
+                return Not(self.bind(item))
             case nodes.MatchAll():
-                return Always()
+                return node
             case nodes.Selector():
                 return self._selector(node)
             case nodes.FieldPresent(name) | nodes.Exists(name):
                 return self._present(name, empty=isinstance(node, nodes.Exists))
             case nodes.Compare():
                 test = self._compare(node)
-                return Inverse(test) if node.negated else test
+                return Not(test) if node.negated else test
             case nodes.OneOf():
                 test = self._one_of(node)
-                return Inverse(test) if node.negated else test
+                return Not(test) if node.negated else test
 
     def _error(self, message: str, position: int, length: int, hint: str = "") -> FilterError:
         return FilterError(message, self.text, position, length, hint)
@@ -132,7 +110,7 @@ class _Binder:
         if node.text in SELECTIONS:
             return Selection(node.text)
         if node.text in OPPOSITES:
-            return Inverse(Selection(OPPOSITES[node.text]))
+            return Not(Selection(OPPOSITES[node.text]))
         intervals: list[predicates.Interval] = []
         for part in node.text.split(","):
             found = _NUMBERS.fullmatch(part)
@@ -150,7 +128,7 @@ class _Binder:
         field = self.field(name)
         if empty:
             # a condition always exists, whether it holds or not
-            return Always() if _is_bool(field) else Test(field, ANY)
+            return MatchAll() if _is_bool(field) else Test(field, ANY)
         if isinstance(field, Path):
             # false, empty texts and empty lists count as empty; 0 does not
             return Test(field, Predicate("(v is not False and v != '' and v != b'')"))
@@ -159,59 +137,45 @@ class _Binder:
     def _compare(self, node: nodes.Compare) -> Bound:
         field = self.field(node.name)
         if _is_bool(field):
-            asked = self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
+            asked = self._predicate(field, node)
             test = Test(field, NOT_EMPTY)
-            return test if asked.holds(True) else Inverse(test)
+            return test if asked.holds(True) else Not(test)
         if field is _CLIENT:
             return self._client(node)
-        return Test(
-            field, self._predicate(field, node.name, node.operator, node.value, node.position, node.length)
-        )
+        return Test(field, self._predicate(field, node))
 
     def _client(self, node: nodes.Compare) -> Bound:
         """Return a test of the client: its ID, or its address or name."""
-        at = (node.name, node.operator, node.value, node.position, node.length)
-        by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, *at))
+        by_id = Test(_CLIENT_ID, self._predicate(_CLIENT_ID, node))
         if node.operator == nodes.EQUAL and not _LIKE_AN_ADDRESS.fullmatch(node.value.text):
             try:
-                return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
+                return Or((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
             except FilterError:  # a client ID may be anything
                 return by_id
-        return AnyOf((by_id, Test(_CLIENT, self._predicate(_CLIENT, *at))))
+        return Or((by_id, Test(_CLIENT, self._predicate(_CLIENT, node))))
 
-    def _predicate(
-        self,
-        field: Field | Path,
-        name: Name,
-        operator: str,
-        value: nodes.Value,
-        position: int,
-        length: int,
-    ) -> Predicate:
+    def _predicate(self, field: Field | Path, node: nodes.Compare) -> Predicate:
+        value = node.value
         try:
             if isinstance(field, Path):
-                return literals.of_path(field, name.text, operator, value)
-            return literals.of_field(field, operator, value, self.zone)
+                return literals.of_path(field, node.name.text, node.operator, value)
+            return literals.of_field(field, node.operator, value, self.zone)
         except BadValueError as bad:
             if bad.at is None:
-                raise self._error(str(bad), position, length, bad.hint) from bad
+                raise self._error(str(bad), node.position, node.length, bad.hint) from bad
             raise self._error(str(bad), value.position + bad.at, value.length - bad.at, bad.hint) from bad
 
     def _one_of(self, node: nodes.OneOf) -> Bound:
         field = self.field(node.name)
         if _is_bool(field) or field is _CLIENT:
-            return AnyOf(
-                tuple(self._compare(nodes.Compare(node.name, nodes.EQUAL, value)) for value in node.values)
-            )
+            return Or(tuple(self._compare(_compared(node.name, nodes.EQUAL, each)) for each in node.values))
         singles: list[Predicate] = []
         for value in node.values:
             low, dots, high = value.text.partition("..")
             if dots and not value.quoted and literals.has_ranges(field):
                 singles.append(self._range(field, node.name, value, low, high))
             else:
-                singles.append(
-                    self._predicate(field, node.name, nodes.EQUAL, value, value.position, value.length)
-                )
+                singles.append(self._predicate(field, _compared(node.name, nodes.EQUAL, value)))
         return Test(field, _union(singles))
 
     def _range(self, field: Field | Path, name: Name, value: nodes.Value, low: str, high: str) -> Predicate:
@@ -227,13 +191,16 @@ class _Binder:
             moments = [values.moment(end.text, self.zone) for end in ends]
             if moments[0] is not None and moments[1] is not None:
                 return predicates.time([("in", moments[0], moments[1])])
-        at_least = self._predicate(
-            field, name, nodes.GREATER_EQUAL, ends[0], ends[0].position, ends[0].length
-        )
-        at_most = self._predicate(field, name, nodes.LESS_EQUAL, ends[1], ends[1].position, ends[1].length)
+        at_least = self._predicate(field, _compared(name, nodes.GREATER_EQUAL, ends[0]))
+        at_most = self._predicate(field, _compared(name, nodes.LESS_EQUAL, ends[1]))
         if at_least.intervals is not None and at_most.intervals is not None:
             return predicates.integers([(at_least.intervals[0][0], at_most.intervals[0][1])])
         return predicates.both(at_least, at_most)
+
+
+def _compared(name: Name, operator: str, value: nodes.Value) -> nodes.Compare:
+    """Return a comparison that is written as its value alone, as in a list."""
+    return nodes.Compare(name, operator, value, position=value.position, length=value.length)
 
 
 def _is_bool(field: Field | Path) -> bool:

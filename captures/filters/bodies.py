@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from captures.exchanges import Exchange
-from captures.filters import binding, reads
+from captures.filters import binding, nodes, reads
 from captures.filters.context import Context
 from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import Field
@@ -78,16 +78,16 @@ class _Writer(SourceWriter):
 
     def _expression(self, bound: binding.Bound) -> str:
         match bound:
-            case binding.Always():
+            case nodes.MatchAll():
                 return "True"
             case binding.Selection(selection):
                 selected = f"c.selected({self._bind('k', selection)}, x.number)"
                 return f"(x.note.marked or {selected})" if selection == "marked" else selected
-            case binding.Inverse(item):
+            case nodes.Not(item):
                 return f"(not {self._expression(item)})"
-            case binding.AllOf(items):
+            case nodes.And(items):
                 return self._joined(" and ", items)
-            case binding.AnyOf(items):
+            case nodes.Or(items):
                 return self._joined(" or ", items)
             case binding.Test(field, predicate):
                 if isinstance(field, Path):
@@ -177,9 +177,9 @@ def _cost(bound: binding.Bound) -> int:
             if field.column.source is DecidedBy.TABLE:
                 return 0
             return 3 if field.mentions == "records" else 2
-        case binding.Inverse(item):
+        case nodes.Not(item):
             return _cost(item)
-        case binding.AllOf(items) | binding.AnyOf(items):
+        case nodes.And(items) | nodes.Or(items):
             return max(map(_cost, items))
         case _:
             return 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from captures.filters import binding, table_columns
+from captures.filters import binding, nodes, table_columns
 from captures.filters.context import Context
 from captures.filters.field_columns import Bounds, DecidedBy, Part, decided, possible, selected, values_match
 from captures.filters.fields import Field
@@ -24,16 +24,16 @@ from captures.filters.table_columns import TableColumns
 def compile_columns(bound: binding.Bound) -> Part:
     """Return a function that evaluates a filter on columns."""
     match bound:
-        case binding.Always():
+        case nodes.MatchAll():
             return lambda columns, _: decided(np.ones(len(columns), np.bool_))
         case binding.Selection(selection):
             return lambda columns, context: decided(selected(columns, context, selection))
-        case binding.Inverse(item):
+        case nodes.Not(item):
             inner = compile_columns(item)
             return lambda columns, context: _inverted(inner(columns, context))
-        case binding.AllOf(items):
+        case nodes.And(items):
             return _combined(np.logical_and, items)
-        case binding.AnyOf(items):
+        case nodes.Or(items):
             return _combined(np.logical_or, items)
         case binding.Test(field, predicate):
             if isinstance(field, Path):
@@ -71,14 +71,7 @@ def needs_bodies(bound: binding.Bound) -> bool:
 
 def fields_of(bound: binding.Bound) -> Iterator[Field | Path]:
     """Yield the field of every test."""
-    match bound:
-        case binding.Test(field):
-            yield field
-        case binding.Inverse(item):
-            yield from fields_of(item)
-        case binding.AllOf(items) | binding.AnyOf(items):
-            for item in items:
-                yield from fields_of(item)
+    return (leaf.field for leaf in nodes.leaves(bound) if isinstance(leaf, binding.Test))
 
 
 def _path(path: Path, predicate: Predicate) -> Part:

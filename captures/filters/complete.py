@@ -26,13 +26,8 @@ _API_NAMED = re.compile(r"\bapi\s*(?:==|eq|in)\s*[{(]?([^)}]*)", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Za-z]+")
 
 _OPERATORS: Mapping[Kind, tuple[str, ...]] = {
-    **dict.fromkeys(
-        (Kind.NUMBER, Kind.DURATION, Kind.SIZE, Kind.TIME), ("==", "!=", "<", "<=", ">", ">=", "in")
-    ),
-    **dict.fromkeys(
-        (Kind.TEXT, Kind.BYTES, Kind.API, Kind.ERROR, Kind.ADDRESS, Kind.HOST),
-        ("==", "!=", "~", "contains", "in"),
-    ),
+    **dict.fromkeys(literals.ORDERED, ("==", "!=", "<", "<=", ">", ">=", "in")),
+    **dict.fromkeys(literals.SEARCHABLE, ("==", "!=", "~", "contains", "in")),
     Kind.BOOL: (),
 }
 _ALL_OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "~", "contains", "in", "exists")

@@ -24,7 +24,7 @@ from captures.exchanges.columns import NO_VALUE, ExchangeColumns, RaggedArray
 from captures.exchanges.columns.builders import PathValues
 from captures.filters import predicates, table_columns
 from captures.filters.context import Context
-from captures.filters.groups import INFERRED
+from captures.filters.groups import INFERRED, GroupInference
 from captures.filters.predicates import ANY, Mask, Predicate
 from captures.filters.table_columns import Ints, NumberRecipe, TableColumns, TextRecipe
 from captures.meaning.waits import LEAST_WAIT_NS
@@ -237,7 +237,16 @@ def flags(of_table: Mapping[str, Flag], of_bodies: Sequence[str]) -> Column:
 Decision: TypeAlias = tuple[Mask, Mask | None]
 """Masks of rows where a test holds, and where it may; None if they are equal."""
 
-Decide: TypeAlias = Callable[[ExchangeColumns, TableColumns, Context, Predicate], Decision]
+
+class MessageRows(NamedTuple):
+    """Rows whose messages are read into columns."""
+
+    messages: ExchangeColumns
+    table: TableColumns
+    context: Context
+
+
+Decide: TypeAlias = Callable[[MessageRows, Predicate], Decision]
 
 
 def messages(
@@ -258,7 +267,7 @@ def messages(
             found = columns.messages
             if found is None:
                 return of_table(columns, context)
-            must, may = decide(found, columns, context, predicate)
+            must, may = decide(MessageRows(found, columns, context), predicate)
             return Bounds(must, must if may is None else may)
 
         return evaluate
@@ -279,10 +288,8 @@ def message_number(
     :param of: the columns that it is derived from, if any
     """
 
-    def decide(
-        found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-    ) -> Decision:
-        return _compared(found.flat(name), predicate, factor), None
+    def decide(rows: MessageRows, predicate: Predicate) -> Decision:
+        return _compared(rows.messages.flat(name), predicate, factor), None
 
     return messages(of or (name,), decide, needs, without)
 
@@ -300,12 +307,6 @@ def _compared(values: Int64s, predicate: Predicate, factor: int = 1) -> Mask:
     ]
     found: Mask = predicates.mask(values, intervals) & there
     return found
-
-
-def _has_wait(
-    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-) -> Decision:
-    return found.flat("wait") > 0, None
 
 
 def _without_wait(predicate: Predicate) -> Part:
@@ -344,23 +345,22 @@ def _without_excess(predicate: Predicate) -> Part:
 
 EXCESS = message_number("excess", "waits", of=("wait",), without=_without_excess)
 WAIT = message_number("wait", "waits", without=_without_wait)
-WAITED = messages(("wait",), _has_wait, ("waits",), _without_wait)
+WAITED = messages(
+    ("wait",), lambda rows, _: (rows.messages.flat("wait") > 0, None), ("waits",), _without_wait
+)
 
 
-# ---------------------------------------------------------------- errors
-def errors(*names: str) -> Column:
-    """Return the column of error codes."""
+# ---------------------------------------------------------------- several values a row
+def message_numbers(need: str, *names: str) -> Column:
+    """Return the column of a field that has numbers of the messages, such as error codes."""
 
-    def decide(
-        found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-    ) -> Decision:
-        fits = np.zeros(len(found), np.bool_)
-        for name in names:
-            ragged = found.ragged(name)
-            fits |= ragged.any(_test_distinct(ragged.values, predicate))
-        return fits, None
+    def decide(rows: MessageRows, predicate: Predicate) -> Decision:
+        found = [rows.messages.ragged(name) for name in names]
+        return np.logical_or.reduce(
+            [each.any(_test_distinct(each.values, predicate)) for each in found]
+        ), None
 
-    return messages(names, decide, ("errors",))
+    return messages(names, decide, (need,))
 
 
 def _test_distinct(values: NDArray[Any], predicate: Predicate) -> Mask:
@@ -380,21 +380,13 @@ def values_match(found: PathValues, predicate: Predicate) -> Mask:
     return numbers.any(_test_distinct(numbers.values, predicate)) | others.any(fits)
 
 
-def _expected(
-    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-) -> Decision:
-    return found.ragged("expected_error_codes").filled, None
-
-
 # ---------------------------------------------------------------- texts
 def message_texts(name: str, need: str) -> Column:
     """Return the column of a field that has texts of the messages."""
 
-    def decide(
-        found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-    ) -> Decision:
-        ragged = found.ragged(name)
-        return ragged.any(_tested(found.texts(name), predicate)[ragged.values]), None
+    def decide(rows: MessageRows, predicate: Predicate) -> Decision:
+        ragged = rows.messages.ragged(name)
+        return ragged.any(_tested(rows.messages.texts(name), predicate)[ragged.values]), None
 
     return messages((name,), decide, (need,))
 
@@ -403,16 +395,8 @@ def _tested(values: Iterable[Any], predicate: Predicate) -> Mask:
     return np.array([value is not None and predicate.holds(value) for value in values], np.bool_)
 
 
-def _partitions(
-    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-) -> Decision:
-    ragged = found.ragged("partitions")
-    return ragged.any(_test_distinct(ragged.values, predicate)), None
-
-
-def _topic_partitions(
-    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-) -> Decision:
+def _topic_partitions(rows: MessageRows, predicate: Predicate) -> Decision:
+    found = rows.messages
     partitions, topics = found.ragged("partitions"), found.ragged("partition_topics")
     names = found.texts("topics")
     width = int(partitions.values.max(initial=-1)) + 1
@@ -443,47 +427,43 @@ def _test_pairs(
 
 
 # ---------------------------------------------------------------- groups
-def _groups(
-    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-) -> Decision:
+def _groups(rows: MessageRows, predicate: Predicate) -> Decision:
     """Test the named groups, or the inferred one; rows that only the message can decide stay undecided."""
-    ragged = found.ragged("groups")
-    fits = ragged.any(_tested(found.texts("groups"), predicate)[ragged.values])
-    if context.groups is None:
+    ragged = rows.messages.ragged("groups")
+    fits = ragged.any(_tested(rows.messages.texts("groups"), predicate)[ragged.values])
+    if rows.context.groups is None:
         return fits, None
-    inferred, undecided = _inferred(found, ragged, columns, context, predicate)
+    inferred, undecided = _inferred(rows, rows.context.groups, predicate)
     fits |= inferred
     return fits, (fits | undecided if undecided.any() else None)
 
 
-def _group_inferred(
-    found: ExchangeColumns, columns: TableColumns, context: Context, predicate: Predicate
-) -> Decision:
-    if context.groups is None:
-        return np.zeros(len(found), np.bool_), None
-    inferred, undecided = _inferred(found, found.ragged("groups"), columns, context, _ALWAYS)
+def _group_inferred(rows: MessageRows, _: Predicate) -> Decision:
+    if rows.context.groups is None:
+        return np.zeros(len(rows.messages), np.bool_), None
+    inferred, undecided = _inferred(rows, rows.context.groups, _ALWAYS)
     return inferred, (inferred | undecided if undecided.any() else None)
 
 
-def _inferred(
-    found: ExchangeColumns, named: RaggedArray, columns: TableColumns, context: Context, predicate: Predicate
-) -> tuple[Mask, Mask]:
+def _inferred(rows: MessageRows, groups: GroupInference, predicate: Predicate) -> tuple[Mask, Mask]:
     """Return masks of rows whose inferred group matches, and of rows whose group depends on a Fetch's partitions."""
-    assert context.groups is not None
-    keys = columns.view("api_key")
+    found, keys = rows.messages, rows.table.view("api_key")
     asked = np.logical_or.reduce([keys == key for key in INFERRED])
-    rows = np.flatnonzero(asked & ~named.filled & (found.flat("replica_id") < 0))
-    candidates = context.groups.candidates_of(columns, rows)
-    fits = [len(groups) == 1 and predicate.holds(next(iter(groups))) for groups in candidates.values]
-    contested = [len(groups) > 1 for groups in candidates.values]
+    without = np.flatnonzero(asked & ~found.ragged("groups").filled & (found.flat("replica_id") < 0))
+    candidates = groups.candidates_of(rows.table, without)
+    fits = [len(each) == 1 and predicate.holds(next(iter(each))) for each in candidates.values]
+    contested = [len(each) > 1 for each in candidates.values]
     inferred, undecided = np.zeros((2, len(found)), np.bool_)
-    inferred[rows] = np.array(fits, np.bool_)[candidates.codes]
-    undecided[rows] = np.array(contested, np.bool_)[candidates.codes]
+    inferred[without] = np.array(fits, np.bool_)[candidates.codes]
+    undecided[without] = np.array(contested, np.bool_)[candidates.codes]
     return inferred, undecided
 
 
-EXPECTED = messages(("expected_error_codes",), _expected, ("errors",))
-PARTITIONS = messages(("partitions",), _partitions, ("topics",))
+EXPECTED = messages(
+    ("expected_error_codes",),
+    lambda rows, _: (rows.messages.ragged("expected_error_codes").filled, None),
+    ("errors",),
+)
 TOPIC_PARTITIONS = messages(("partitions", "partition_topics"), _topic_partitions, ("topics",))
 GROUPS = messages(("groups", "replica_id"), _groups, ("groups", "topics", "replica"))
 GROUP_INFERRED = messages(("groups", "replica_id"), _group_inferred, ("groups", "topics", "replica"))

@@ -113,16 +113,9 @@ class _Parser:
         return self._error(f"{rest!r} is not expected here", position, length, hint)
 
     def _error(
-        self,
-        message: str,
-        position: int,
-        length: int = 0,
-        hint: str = "",
-        *,
-        expected: str = "",
-        name: str = "",
+        self, message: str, position: int, length: int = 0, hint: str = "", **context: str
     ) -> FilterError:
-        return FilterError(message, self.text, position, length, hint, expected=expected, field=name)
+        return FilterError(message, self.text, position, length, hint, **context)
 
     # ------------------------------------------------------------ connectives
     def _or(self) -> Node:
@@ -291,7 +284,7 @@ class _Parser:
             position,
             length,
             expected="operator",
-            name=name.text,
+            field=name.text,
         )
 
     def _compare(self, name: Name, token: Token, operator: str, *, negated: bool = False) -> Node:
@@ -305,7 +298,7 @@ class _Parser:
             position, length = self.scan.here()
             message = f"a value is missing after {after or name}"
             raise self._error(
-                message, position, min(length, 1), expected="" if length else "value", name=name
+                message, position, min(length, 1), expected="" if length else "value", field=name
             )
         text = token.text
         if token.kind == "string":
@@ -318,7 +311,7 @@ class _Parser:
             position, length = self.scan.here()
             hint = f"write {name.text} in {{a, b}}"
             raise self._error(
-                "a list is expected after in", position, length, hint, expected="list", name=name.text
+                "a list is expected after in", position, length, hint, expected="list", field=name.text
             )
         closing, values = _CLOSING[opening.text], [self._value(name.text)]
         while not self.scan.sign(closing):
@@ -332,7 +325,7 @@ class _Parser:
                     1,
                     f"add {closing}",
                     expected="value",
-                    name=name.text,
+                    field=name.text,
                 )
             values.append(self._value(name.text))
         return tuple(values)

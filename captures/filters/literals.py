@@ -22,8 +22,8 @@ from dissectors.units import MS
 
 ERROR_CODES = {error.name: int(error) for error in ErrorCode}
 
-_ORDERED = frozenset({Kind.NUMBER, Kind.DURATION, Kind.SIZE, Kind.TIME})
-_SEARCHABLE = frozenset({Kind.TEXT, Kind.API, Kind.ERROR, Kind.ADDRESS, Kind.HOST, Kind.BYTES})
+ORDERED = frozenset({Kind.NUMBER, Kind.DURATION, Kind.SIZE, Kind.TIME})
+SEARCHABLE = frozenset({Kind.TEXT, Kind.API, Kind.ERROR, Kind.ADDRESS, Kind.HOST, Kind.BYTES})
 _NO_API = ("SaslToken", "unknown")
 _HEXADECIMAL = re.compile(r"0[xX]((?:[0-9a-fA-F]{2})+)")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
@@ -54,7 +54,7 @@ def is_api(text: str) -> bool:
 def has_ranges(field: Field | Path) -> bool:
     """Return whether the field's values are ordered, so that ``1..5`` is a range."""
     if isinstance(field, Field):
-        return field.kind in _ORDERED
+        return field.kind in ORDERED
     return _PathTypes(field).numbers
 
 
@@ -66,14 +66,14 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
     """
     kind = field.kind
     if operator in (MATCHES, CONTAINS):
-        if kind not in _SEARCHABLE:
-            hint = "compare it: ==, <, >, in {a, b}" if kind in _ORDERED else "write the field alone, or not"
+        if kind not in SEARCHABLE:
+            hint = "compare it: ==, <, >, in {a, b}" if kind in ORDERED else "write the field alone, or not"
             raise BadValueError(
                 f"{field.name} is a {'condition' if kind is Kind.BOOL else kind}, not a text to search",
                 hint,
                 at=None,
             )
-    elif operator != EQUAL and kind not in _ORDERED:
+    elif operator != EQUAL and kind not in ORDERED:
         raise BadValueError(
             f"{field.name} is a{'n' * (kind[0] in 'aeioAE')} {kind}, which has no order",
             "use ==, != or ~",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = "==", "<", "<=", ">", ">="
 MATCHES, CONTAINS = "~", "contains"
+
+Tree = TypeVar("Tree")
+"""What connectives join: filters as written, or with their fields and predicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +87,32 @@ class MatchAll(msgspec.Struct, frozen=True):
     """A condition that every exchange meets: an empty filter, ``~all``."""
 
 
-class Not(msgspec.Struct, frozen=True):
+class Not(msgspec.Struct, Generic[Tree], frozen=True):
     """A negation."""
 
-    item: Node
+    item: Tree
 
 
-class And(msgspec.Struct, frozen=True):
+class And(msgspec.Struct, Generic[Tree], frozen=True):
     """A conjunction."""
 
-    items: tuple[Node, ...]
+    items: tuple[Tree, ...]
 
 
-class Or(msgspec.Struct, frozen=True):
+class Or(msgspec.Struct, Generic[Tree], frozen=True):
     """A disjunction."""
 
-    items: tuple[Node, ...]
+    items: tuple[Tree, ...]
 
 
-Node: TypeAlias = "Compare | OneOf | FieldPresent | Exists | Selector | MatchAll | Not | And | Or"
+Node: TypeAlias = (
+    "Compare | OneOf | FieldPresent | Exists | Selector | MatchAll | Not[Node] | And[Node] | Or[Node]"
+)
+"""A filter as written; :data:`captures.filters.binding.Bound` is one with its fields and predicates."""
 
 
-def leaves(node: Node) -> Iterator[Node]:
-    """Yield the conditions of a filter, in written order."""
+def leaves(node: Any) -> Iterator[Any]:
+    """Yield the conditions that a filter joins, in written order."""
     match node:
         case Not(item):
             yield from leaves(item)

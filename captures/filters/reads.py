@@ -152,9 +152,9 @@ def shown_batches(value: Any, reached: list[LimitReached], budget: Budget) -> li
 
 def shown_headers(value: Any) -> list[dict[str, Any]]:
     """Return a records field as a list of batches without their records."""
-    return (
-        _HEADERS.show(value, "", None, RecordNotes({}, [])) if isinstance(value, bytes) else _annotated(value)
-    )
+    if not isinstance(value, bytes):
+        return _annotated(value)
+    return _HEADERS.show(value, "", None, RecordNotes({}, []))
 
 
 def _annotated(value: Any) -> list[dict[str, Any]]:

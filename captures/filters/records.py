@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from captures.filters import binding
-from captures.filters.columns import fields_of
+from captures.filters import binding, nodes
 from captures.filters.fields import Field
 from captures.filters.filter import Filter
 from captures.meaning.topic_partitions import TopicPartition
@@ -43,11 +42,10 @@ class RecordFilter:
 
     def __init__(self, wanted: Filter) -> None:
         self._bound = wanted.bound
-        self.decides = any(
-            isinstance(field, Field) and field.name in _VALUES for field in fields_of(self._bound)
-        )
+        leaves = list(nodes.leaves(self._bound))
+        self.decides = any(map(_values_of, leaves))
         """Whether it tests any field of single records."""
-        self.complete = _is_complete(self._bound)
+        self.complete = all(isinstance(leaf, nodes.MatchAll) or _values_of(leaf) for leaf in leaves)
         """Whether it tests nothing else, so that records without an exchange match or not."""
 
     def may_fit(self, tp: TopicPartition, record: Record) -> bool:
@@ -58,30 +56,26 @@ class RecordFilter:
 def _matches(bound: binding.Bound, each: _PlacedRecord) -> bool | None:
     """Return whether a record matches; None if that depends on its exchange."""
     match bound:
-        case binding.Test(field, predicate):
-            values = _VALUES.get(field.name) if isinstance(field, Field) else None
+        case binding.Test(_, predicate):
+            values = _values_of(bound)
             return None if values is None else any(map(predicate.holds, values(each)))
-        case binding.Always():
+        case nodes.MatchAll():
             return True
-        case binding.Inverse(item):
+        case nodes.Not(item):
             found = _matches(item, each)
             return None if found is None else not found
-        case binding.AllOf(items):
+        case nodes.And(items):
             return _joined((_matches(item, each) for item in items), deciding=False)
-        case binding.AnyOf(items):
+        case nodes.Or(items):
             return _joined((_matches(item, each) for item in items), deciding=True)
     return None
 
 
-def _is_complete(bound: binding.Bound) -> bool:
-    match bound:
-        case binding.Test(field):
-            return isinstance(field, Field) and field.name in _VALUES
-        case binding.Inverse(item):
-            return _is_complete(item)
-        case binding.AllOf(items) | binding.AnyOf(items):
-            return all(map(_is_complete, items))
-    return isinstance(bound, binding.Always)
+def _values_of(leaf: binding.Bound) -> Callable[[_PlacedRecord], Iterable[Any]] | None:
+    """Return the values of a record that a condition tests; None if it tests something else."""
+    if isinstance(leaf, binding.Test) and isinstance(leaf.field, Field):
+        return _VALUES.get(leaf.field.name)
+    return None
 
 
 def _joined(found: Iterator[bool | None], *, deciding: bool) -> bool | None:

@@ -31,7 +31,7 @@ from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.packets.errors import CaptureError
 from captures.packets.files import first_time
 from captures.packets.reader import BLOCK_SIZE, recognise
-from captures.packets.records import Interface, RecordColumns
+from captures.packets.records import Interface, ParsedBuffer
 from captures.packets.source import Source, open_source
 from captures.packets.table import PADDING, Statistics
 from captures.time_format import span
@@ -316,7 +316,8 @@ class _WindowCopy:
 
         :raises CaptureError: if it is not a capture, such as a chunk that was just begun
         """
-        for interfaces, data, records in _frames(source):
+        for interfaces, data, parsed in _frames(source):
+            records = parsed.records
             rows = np.flatnonzero((records.time >= self._window.begin) & (records.time <= self._window.end))
             numbers = {
                 number: self._declare(interfaces[number]) for number in set(records.interface[rows].tolist())
@@ -328,7 +329,7 @@ class _WindowCopy:
                     time_,
                     data[frame : frame + captured].tobytes(),
                     wire,
-                    "\n".join(filter(None, (records.comments.get(row, ""), *self._marks_at(time_)))),
+                    "\n".join(filter(None, (parsed.comments.get(row, ""), *self._marks_at(time_)))),
                 )
                 for row, interface, time_, frame, captured, wire in zip(
                     rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
@@ -354,8 +355,8 @@ class _WindowCopy:
                 yield f"kproxy: {match.text}"
 
 
-def _frames(source: Source) -> Iterator[tuple[list[Interface], Bytes, RecordColumns]]:
-    """Yield the whole packets of a chunk, block by block: the interfaces, the bytes, and the record columns."""
+def _frames(source: Source) -> Iterator[tuple[list[Interface], Bytes, ParsedBuffer]]:
+    """Yield the whole packets of a chunk, block by block: the interfaces, the bytes, and the records."""
     if source.size < _LEAST_CAPTURE:
         return
     format_ = recognise(source, Statistics())
@@ -366,7 +367,7 @@ def _frames(source: Source) -> Iterator[tuple[list[Interface], Bytes, RecordColu
         data[end:] = 0
         parsed = format_.parse(data, 0, end)
         if parsed.end:
-            yield format_.interfaces, data, parsed.records
+            yield format_.interfaces, data, parsed
         elif parsed.damaged or position + end >= source.size:  # the writer is in the middle of a record
             return
         else:

@@ -18,6 +18,7 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from threading import Condition
@@ -339,4 +340,7 @@ def ring_source(ring: Ring, stop_writing: Callable[[], None], quota: Quota) -> S
     """
     ring.read_by_someone = True
     stop = _EndOfCapture(stop_writing)
-    return Source(ring.path, lambda: ring, quota, stop, [stop.close, ring.close])
+    closing = ExitStack()
+    closing.callback(stop.close)
+    closing.callback(ring.close)
+    return Source(ring.path, lambda _: ring, quota, closing, stop)

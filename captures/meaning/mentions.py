@@ -127,51 +127,40 @@ def _add_resource(out: dict[str, dict[int, None]], struct: Body, field: str) -> 
         out.setdefault(name, {})
 
 
-# ---------------------------------------------------------------- groups, members, transactions, producers
-def _group_fields(struct: wire.Struct) -> tuple[str, ...]:
-    return fields_naming(struct, "groupId")
-
-
-def _member_fields(struct: wire.Struct) -> tuple[str, ...]:
-    return tuple(member.name for member in struct.all_members if member.name == "member_id")
-
-
-def _transaction_fields(struct: wire.Struct) -> tuple[str, ...]:
-    return fields_naming(struct, "transactionalId")
-
-
-def _producer_fields(struct: wire.Struct) -> tuple[str, ...]:
-    found = fields_naming(struct, "producerId")
-    records = [member.name for member in struct.all_members if isinstance(member.con, wire.Records)]
-    return (*found, *records)
-
-
+# ---------------------------------------------------------------- groups, members, transactions
 _COORDINATOR = frozenset({"key_type", "key", "coordinator_keys"})
 
 
-def group_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return the paths that :func:`groups_in` reads in a body."""
-    return paths(_group_fields, key, version, side) | _coordinator(key, side)
+class _Mentions:
+    """The names of one kind of entity in messages.
 
+    :param choice: fields that hold them
+    :param key_types: types of FindCoordinator's keys that are such names, too
+    """
 
-def member_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return the paths that :func:`members_in` reads in a body."""
-    return paths(_member_fields, key, version, side)
+    def __init__(self, choice: Choice, *key_types: int) -> None:
+        self._choice = choice
+        self._key_types = key_types
 
+    def paths(self, key: int, version: int, side: Side) -> frozenset[str]:
+        """Return the paths that :meth:`names` reads in a body."""
+        found = paths(self._choice, key, version, side)
+        return found | _COORDINATOR if self._asks_coordinator(key, side) else found
 
-def transaction_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return the paths that :func:`transactional_ids_in` reads in a body."""
-    return paths(_transaction_fields, key, version, side) | _coordinator(key, side)
+    def names(self, key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
+        """Return the names in a message, each once, FindCoordinator's keys included."""
+        if not body:
+            return []
+        kind = body.get("key_type", _GROUP) if self._asks_coordinator(key, side) else None
+        if kind in self._key_types:
+            keys = _texts((body.get("key"), body.get("coordinator_keys")))
+            # "group:topicId:partition" (SharePartitionKey.java)
+            return list(dict.fromkeys(name.rsplit(":", 2)[0] for name in keys)) if kind == _SHARE else keys
+        found = walk(plan(self._choice, key, version, side), body)
+        return _texts(struct.get(field) for struct, fields in found for field in fields)
 
-
-def producer_paths(key: int, version: int, side: Side) -> frozenset[str]:
-    """Return the paths that :func:`producers_in` reads in a body."""
-    found = paths(_producer_fields, key, version, side)
-    return found | {path.replace("producer_id", "producer_epoch") for path in found}
-
-
-def _coordinator(key: int, side: Side) -> frozenset[str]:
-    return _COORDINATOR if key == ApiKey.FIND_COORDINATOR and side == "request" else frozenset()
+    def _asks_coordinator(self, key: int, side: Side) -> bool:
+        return bool(self._key_types) and key == ApiKey.FIND_COORDINATOR and side == "request"
 
 
 def _texts(values: Iterable[object]) -> list[str]:
@@ -183,41 +172,27 @@ def _texts(values: Iterable[object]) -> list[str]:
     return list(out)
 
 
-def _named(choice: Choice, key: int, version: int, body: Body, side: Side) -> list[str]:
-    found = walk(plan(choice, key, version, side), body)
-    return _texts(struct.get(field) for struct, fields in found for field in fields)
+_GROUPS = _Mentions(lambda struct: fields_naming(struct, "groupId"), _GROUP, _SHARE)
+_MEMBERS = _Mentions(
+    lambda struct: tuple(each.name for each in struct.all_members if each.name == "member_id")
+)
+_TRANSACTIONS = _Mentions(lambda struct: fields_naming(struct, "transactionalId"), _TRANSACTION)
+group_paths, groups_in = _GROUPS.paths, _GROUPS.names
+member_paths, members_in = _MEMBERS.paths, _MEMBERS.names
+transaction_paths, transactional_ids_in = _TRANSACTIONS.paths, _TRANSACTIONS.names
 
 
-def groups_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
-    """Return the groups that a message names, FindCoordinator's keys included."""
-    if not body:
-        return []
-    if key == ApiKey.FIND_COORDINATOR and side == "request":
-        kind = body.get("key_type", _GROUP)
-        if kind == _GROUP:
-            return _coordinator_keys(body)
-        if kind == _SHARE:
-            # "group:topicId:partition" (SharePartitionKey.java)
-            return list(dict.fromkeys(name.rsplit(":", 2)[0] for name in _coordinator_keys(body)))
-    return _named(_group_fields, key, version, body, side)
+# ---------------------------------------------------------------- producers
+def _producer_fields(struct: wire.Struct) -> tuple[str, ...]:
+    found = fields_naming(struct, "producerId")
+    records = [member.name for member in struct.all_members if isinstance(member.con, wire.Records)]
+    return (*found, *records)
 
 
-def members_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
-    """Return the member IDs that a message names."""
-    return _named(_member_fields, key, version, body, side) if body else []
-
-
-def transactional_ids_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[str]:
-    """Return the transactional IDs that a message names, FindCoordinator's keys included."""
-    if not body:
-        return []
-    if key == ApiKey.FIND_COORDINATOR and side == "request" and body.get("key_type") == _TRANSACTION:
-        return _coordinator_keys(body)
-    return _named(_transaction_fields, key, version, body, side)
-
-
-def _coordinator_keys(body: Body) -> list[str]:
-    return _texts((body.get("key"), body.get("coordinator_keys")))
+def producer_paths(key: int, version: int, side: Side) -> frozenset[str]:
+    """Return the paths that :func:`producers_in` reads in a body."""
+    found = paths(_producer_fields, key, version, side)
+    return found | {path.replace("producer_id", "producer_epoch") for path in found}
 
 
 def producers_in(key: int, version: int, body: Body | None, side: Side = "request") -> list[Producer]:

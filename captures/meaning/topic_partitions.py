@@ -1,4 +1,4 @@
-"""Texts of topics and partitions: ``orders-3``, ``orders 0-2,5``, ``orders-3@120 +4``."""
+"""Topics and partitions in messages: their texts (``orders-3``, ``orders 0-2,5``, ``orders-3@120 +4``) and records."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from captures.meaning import words
 from captures.meaning.exchange import Bodies, Body, Names, rows
+from dissectors.api_keys import ApiKey
 from dissectors.entities import PARTITION_FIELDS, TOPIC_FIELDS
 from dissectors.wire import ZERO_UUID
 
@@ -155,3 +156,36 @@ def at(pairs: Sequence[tuple[str, Body]], field: str) -> str:
     number, offset = index(row), row.get(field)
     first = f"{name}-{'?' if number is None else number}@{'?' if offset is None else offset}"
     return first if len(pairs) == 1 else f"{first} +{len(pairs) - 1}"
+
+
+# ---------------------------------------------------------------- records by partition
+CARRIERS = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
+"""APIs whose messages carry records."""
+
+
+def asked_for(key: int, request: Body) -> Iterator[tuple[str | None, int | None]]:
+    """Yield topic (its ID if it has no name) and partition of each request in a Fetch; None if not read."""
+    if key in CARRIERS and key != ApiKey.PRODUCE:
+        for holder in rows(request, "topics"):
+            name = named(holder)
+            yield from ((name, number) for number in partitions(holder))
+
+
+def carried(key: int, request: Body, response: Body) -> Iterator[tuple[str | None, int | None, Any]]:
+    """Yield topic, partition, and value of each records field of an exchange."""
+    if key == ApiKey.PRODUCE:
+        body, outer, inner = request, "topic_data", "partition_data"
+    elif key in CARRIERS:
+        body, outer, inner = response, "responses", "partitions"
+    else:
+        return
+    for holder in rows(body, outer):
+        name = named(holder)
+        for partition in rows(holder, inner):
+            yield name, index(partition), partition.get("records")
+
+
+def named(holder: Body) -> str | None:
+    """Return the name of a topic's struct, or its ID; None if neither was read."""
+    found = topic(holder, lambda uuid: uuid)
+    return None if found == "?" else found

@@ -68,7 +68,6 @@ from captures.packets.errors import CaptureError
 from captures.packets.index import SegmentIndex
 from captures.packets.joined_reader import JoinedReader, open_files, read_packets
 from captures.packets.joined_source import JoinedSource
-from captures.packets.memory import Memory
 from captures.packets.reader import PacketReader
 from captures.packets.source import Source, open_source
 from captures.packets.table import (
@@ -80,6 +79,7 @@ from captures.packets.table import (
     FileDamage,
     GapCause,
     Gaps,
+    Memory,
     PacketBlock,
     SegmentBlock,
     Statistics,

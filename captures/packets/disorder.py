@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from captures.arrays import Bools, Int64s, UInt32s
+from captures.arrays import Bools, Columns, Int64s, UInt32s
 from captures.packets.connections import Streams
 from captures.packets.reorder import AHEAD, BEHIND, GRACE, Delivery, LostRange, PeerAcks, StreamOrder
-from captures.packets.runs import NEVER, PayloadRun, Rows, no_rows, payload_of
+from captures.packets.runs import NEVER, PayloadRun, Rows, payload_of
 from captures.packets.table import ACK, FIN, RST, SYN, GapCause, PacketBlock
 
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -76,7 +76,7 @@ def by_stream(row: Int64s, stream: Int64s, streams: int) -> Groups:
     return Groups(row[np.argsort(code, kind="stable")], present, np.cumsum(count) - count, count)
 
 
-class Repeats(msgspec.Struct):
+class Repeats(Columns):
     """Bytes that were captured again, to be compared with the first copy; all int64.
 
     :ivar stream: the stream
@@ -89,14 +89,6 @@ class Repeats(msgspec.Struct):
     position: Int64s
     length: Int64s
     offset: Int64s
-
-    def take(self, mask: Bools) -> Repeats:
-        return Repeats(self.stream[mask], self.position[mask], self.length[mask], self.offset[mask])
-
-    def and_(self, other: Repeats) -> Repeats:
-        """Return these rows followed by those of `other`."""
-        names = Repeats.__struct_fields__
-        return Repeats(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 
 class Disorder:
@@ -111,8 +103,8 @@ class Disorder:
         self.orders: dict[int, StreamOrder] = {}
         self.give_up_per_connection = False
         self._streams = streams
-        self._held = no_rows()  # waiting packets of earlier blocks
-        self._repeats = Repeats(*[np.empty(0, np.int64)] * 4)  # repeats whose first copy waits
+        self._held = Rows.none()  # waiting packets of earlier blocks
+        self._repeats = Repeats.none()  # repeats whose first copy waits
 
     @property
     def waiting(self) -> dict[int, int]:
@@ -208,7 +200,7 @@ class Disorder:
         ):
             run = PayloadRun(first + held, end + held, -before, 0, total, start, last, at, since)
             runs.setdefault(number, []).append(run)
-        return self._held.followed_by(rows), runs
+        return Rows.concatenated((self._held, rows)), runs
 
     def _known(self, block: PacketBlock, data: Groups, seq: UInt32s) -> Bools:
         """Return a mask of the packets that contain only bytes captured before.
@@ -272,9 +264,8 @@ class Disorder:
             (RFC 9293 section 3.8.4).
         """
         some = (captured > 0) & (packet > 1)
-        self._repeats = self._repeats.and_(
-            Repeats(stream[some], position[some], captured[some], offset[some])
-        )
+        more = Repeats(stream, position, captured, offset).take(some)
+        self._repeats = Repeats.concatenated((self._repeats, more))
 
     def _witnesses(self, block: PacketBlock, stream: Int64s, clock: Int64s) -> dict[int, PeerAcks]:
         """Return the ACKs and resets sent by the receivers of out-of-order streams in this block."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
 import numpy as np
 
-from captures.arrays import Bytes, Int64s, distinct_values
+from captures.arrays import Columns, Int64s, distinct_values
 from captures.packets.addresses import AddressBook
 from captures.packets.joined_reader import read_packets
 from captures.packets.source import Source
@@ -25,13 +24,13 @@ _DISORDER_NS = 60_000_000_000
 """ns; packets of several queues or files are only roughly in time order."""
 
 
-class Headers(msgspec.Struct, frozen=True):
+class Headers(Columns):
     """The packets from one endpoint to another, one row each, in time order.
 
     :ivar time: int64, ns since the epoch
     :ivar seq: int64, sequence number of the first byte
     :ivar ack: int64, acknowledgment number; valid if ``flags & ACK``
-    :ivar flags: uint8
+    :ivar flags: int64, TCP flags
     :ivar length: int64, payload bytes on the wire
     :ivar offset: int64, offset of the payload in the source
     """
@@ -39,27 +38,16 @@ class Headers(msgspec.Struct, frozen=True):
     time: Int64s
     seq: Int64s
     ack: Int64s
-    flags: Bytes
+    flags: Int64s
     length: Int64s
     offset: Int64s
-
-    @classmethod
-    def none(cls) -> Headers:
-        nothing = np.zeros(0, np.int64)
-        return cls(nothing, nothing, nothing, nothing.astype(np.uint8), nothing, nothing)
-
-    def __len__(self) -> int:
-        return len(self.time)
 
     def within(self, begin: int, end: int) -> Headers:
         """Return the packets from `begin` to `end`, both included."""
         rows = slice(
             int(np.searchsorted(self.time, begin, "left")), int(np.searchsorted(self.time, end, "right"))
         )
-        return Headers(*(getattr(self, name)[rows] for name in _COLUMNS))
-
-
-_COLUMNS = ("time", "seq", "ack", "flags", "length", "offset")
+        return self.take(rows)
 
 
 def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) -> dict[Ends, Headers]:
@@ -71,7 +59,7 @@ def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) 
     :raises CaptureError: if the capture cannot be read again
     """
     wanted = _EndpointPairs(ends)
-    found: dict[int, list[tuple[np.ndarray, ...]]] = {}
+    found: dict[int, list[Headers]] = {}
     for block in read_packets(source):
         if not len(block):
             continue
@@ -79,9 +67,8 @@ def headers_between(source: Source, ends: Iterable[Ends], begin: int, end: int) 
             break
         rows = np.flatnonzero((block.time >= begin) & (block.time <= end))
         for pair, rows_of_pair in wanted.split(block, rows):
-            found.setdefault(pair, []).append(
-                tuple(getattr(block, name)[rows_of_pair].astype(_kind(name)) for name in _COLUMNS)
-            )
+            columns = (getattr(block, name)[rows_of_pair] for name in Headers.__struct_fields__)
+            found.setdefault(pair, []).append(Headers(*[column.astype(np.int64) for column in columns]))
     return {wanted.pairs[pair]: _in_time_order(parts) for pair, parts in found.items()}
 
 
@@ -115,11 +102,6 @@ class _EndpointPairs:
         return self._number_by_endpoint
 
 
-def _kind(name: str) -> type[np.generic]:
-    return np.uint8 if name == "flags" else np.int64
-
-
-def _in_time_order(parts: list[tuple[np.ndarray, ...]]) -> Headers:
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    return Headers(*(column[order] for column in columns))
+def _in_time_order(parts: list[Headers]) -> Headers:
+    whole = Headers.concatenated(parts)
+    return whole.take(np.argsort(whole.time, kind="stable"))

@@ -8,6 +8,7 @@ from pipes and followed files, which are open until they are read.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from captures.packets.errors import CaptureError, FileGone
 from captures.packets.files import CaptureFile, FileStatus, FoundFiles, Rotation
 from captures.packets.source import Source, open_source
 from captures.packets.spool import Quota
+from captures.packets.stores import Store
 
 MOST_OPEN = 64
 """Number of files open at a time, apart from pipes and followed files."""
@@ -35,11 +37,11 @@ def file_at(offset: int) -> int:
     return offset >> PLACE_BITS
 
 
-class _OpenFiles:
-    """The files of a joined capture as one store of bytes. Of files that can be reopened, only a few are open."""
+class _OpenFiles(Store):
+    """The files of a joined capture as one store of bytes. Of files that can be reopened, only a few are open.
 
-    compression = damage = ""
-    complete = True  # an incomplete file waits by itself
+    It counts as complete: a file that is not waits by itself.
+    """
 
     def __init__(self, files: list[CaptureFile], quota: Quota) -> None:
         self._files = files
@@ -102,9 +104,6 @@ class _OpenFiles:
         except FileGone:
             return False
 
-    def wait_for(self, size: int) -> bool:
-        return self.size >= size
-
     def read(self, offset: int, size: int) -> bytes:
         return self.file(offset >> PLACE_BITS).read(offset & _PLACE, size)
 
@@ -155,10 +154,11 @@ class JoinedSource(Source):
         self.deleted: list[str] = []
         self._done: set[int] = set()
         self._bytes = files = _OpenFiles(found.files, quota)
-        self.quota = quota
         self._rotation = rotation
         self._stopped = False
-        super().__init__("", lambda: files, quota, None, [files.close])
+        closing = ExitStack()
+        closing.callback(files.close)
+        super().__init__("", lambda _: files, quota, closing)
         self._started()
         self._follow_last()
         for number, file in enumerate(self.files):
@@ -248,8 +248,8 @@ class _FilePart(Source):
 
     def __init__(self, joined: JoinedSource, files: _OpenFiles, number: int) -> None:
         self._joined = joined
-        self._file = partial(files.file, number)
-        super().__init__(joined.files[number].path, self._file, joined.quota, None, [])
+        self._file = file = partial(files.file, number)
+        super().__init__(joined.files[number].path, lambda _: file(), joined.quota, ExitStack())
 
     @property
     def _store(self) -> Source:  # type: ignore[override]  # using another file may close this one

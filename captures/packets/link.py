@@ -6,10 +6,9 @@ OpenBSD loopback, raw IP. Link type numbers: https://www.tcpdump.org/linktypes.h
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
-from captures.arrays import Bools, Bytes, Int64s
+from captures.arrays import Bools, Bytes, Columns, Int64s
 from captures.packets.walk import view
 
 NULL = 0
@@ -49,7 +48,7 @@ ETHERTYPE_NAMES = {
 _FAMILIES = {2: IPV4, 10: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 
 
-class LinkFrames(msgspec.Struct):
+class LinkFrames(Columns):
     """A set of frames positioned at some header, one row each.
 
     :ivar row: int64, row of the packet record
@@ -62,14 +61,6 @@ class LinkFrames(msgspec.Struct):
     at: Int64s
     end: Int64s
     wire_end: Int64s
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def take(self, mask: Bools) -> LinkFrames:
-        if mask.all():
-            return self
-        return LinkFrames(self.row[mask], self.at[mask], self.end[mask], self.wire_end[mask])
 
     def advanced(self, size: int | Int64s) -> LinkFrames:
         """Return the same frames, `size` bytes further."""

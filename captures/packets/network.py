@@ -7,10 +7,9 @@ Checksums are ignored: with checksum offload they are wrong in captures made on 
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
-from captures.arrays import Bools, Bytes, Int64s, UInt16s, UInt32s, distinct_values
+from captures.arrays import Bools, Bytes, Columns, Int64s, UInt16s, UInt32s, distinct_values
 from captures.packets.addresses import AddressBook
 from captures.packets.link import (
     ETHERNET,
@@ -74,7 +73,7 @@ _NOT_DECLARED = -1
 _CUT = "headers cut by the snapshot length"
 
 
-class TcpColumns(msgspec.Struct):
+class TcpColumns(Columns):
     """TCP packets of one buffer; columns as in :class:`captures.packets.table.PacketBlock`, endpoints and sizes int64.
 
     :ivar offset: start of the payload: index in the buffer, or an offset from ``KEPT`` up
@@ -92,26 +91,18 @@ class TcpColumns(msgspec.Struct):
     captured: Int64s
 
 
-def _no_packets() -> TcpColumns:
-    none = np.empty(0, np.int64)
-    numbers, flags, window = none.astype(np.uint32), none.astype(np.uint8), none.astype(np.uint16)
-    return TcpColumns(none, none, none, numbers, numbers, flags, window, none, none, none)
-
-
-class _Network(msgspec.Struct):
-    """Facts of the IP layer that the TCP step needs, per frame."""
+class _Addresses(Columns):
+    """The IP addresses of frames: of IPv4 whole, of IPv6 their upper halves."""
 
     src: Int64s
     dst: Int64s
-    is_ipv6: bool
-    src_low: Int64s = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
-    dst_low: Int64s = msgspec.field(default_factory=lambda: np.empty(0, np.int64))
 
-    def take(self, mask: Bools) -> _Network:
-        if mask.all():
-            return self
-        low = (self.src_low[mask], self.dst_low[mask]) if self.is_ipv6 else (self.src_low, self.dst_low)
-        return _Network(self.src[mask], self.dst[mask], self.is_ipv6, *low)
+
+class _Ipv6Addresses(_Addresses):
+    """Also the lower halves."""
+
+    src_low: Int64s
+    dst_low: Int64s
 
 
 class NetworkDecoder:
@@ -154,14 +145,8 @@ class NetworkDecoder:
         return self._collect()
 
     def _collect(self) -> TcpColumns:
-        if len(self._found) == 1:
-            return self._found[0]
-        if not self._found:
-            return _no_packets()
-        names = TcpColumns.__struct_fields__
-        columns = [np.concatenate([getattr(part, name) for part in self._found]) for name in names]
-        order = np.argsort(columns[0], kind="stable")
-        return TcpColumns(*[column[order] for column in columns])
+        found = TcpColumns.concatenated(self._found)
+        return found if len(self._found) < 2 else found.take(np.argsort(found.row, kind="stable"))
 
     def _count(self, reason: str, number: int) -> None:
         if number:
@@ -231,7 +216,7 @@ class NetworkDecoder:
             )
             frames, header, size = frames.take(~fragmented), header[~fragmented], size[~fragmented]
             ip_end = ip_end[~fragmented]
-        network = _Network(header["src"].astype(np.int64), header["dst"].astype(np.int64), is_ipv6=False)
+        network = _Addresses(header["src"].astype(np.int64), header["dst"].astype(np.int64))
         inner = LinkFrames(frames.row, frames.at + size, np.minimum(frames.end, ip_end), ip_end)
         self._transport(inner, header["protocol"].astype(np.int64), network, depth)
 
@@ -264,12 +249,12 @@ class NetworkDecoder:
         good = (self._data[frames.at] >> 4 == 6) & (ip_end >= frames.at + 40)
         frames = self._select(frames, good, "malformed IP")
         header, ip_end = header[good], ip_end[good]
-        columns = [header[name].astype(np.int64) for name in ("src_high", "dst_high", "src_low", "dst_low")]
-        network = _Network(columns[0], columns[1], True, columns[2], columns[3])
+        halves = ("src_high", "dst_high", "src_low", "dst_low")
+        network = _Ipv6Addresses(*[header[name].astype(np.int64) for name in halves])
         inner = LinkFrames(frames.row, frames.at + 40, np.minimum(frames.end, ip_end), ip_end)
         self._extensions(inner, header["next"].astype(np.int64), network, depth)
 
-    def _extensions(self, frames: LinkFrames, protocol: Int64s, network: _Network, depth: int) -> None:
+    def _extensions(self, frames: LinkFrames, protocol: Int64s, network: _Ipv6Addresses, depth: int) -> None:
         """Advance past IPv6 extension headers (RFC 8200 section 4)."""
         for _ in range(_MAX_EXTENSIONS):
             extended = np.isin(protocol, _EXTENSIONS)
@@ -292,7 +277,7 @@ class NetworkDecoder:
             protocol = np.where(extended, self._data[at], protocol)
         self._transport(frames, protocol, network, depth)
 
-    def _ipv6_fragments(self, frames: LinkFrames, network: _Network) -> None:
+    def _ipv6_fragments(self, frames: LinkFrames, network: _Ipv6Addresses) -> None:
         for index in range(len(frames)):
             at = int(frames.at[index])
             head = self._data[at : at + 8].tobytes()
@@ -343,10 +328,10 @@ class NetworkDecoder:
         parts = [addresses[:half], addresses[half:]]
         if half == 4:
             values = [np.array([int.from_bytes(part, "big")], np.int64) for part in parts]
-            network = _Network(values[0], values[1], is_ipv6=False)
+            network = _Addresses(*values)
         else:
             halves = np.frombuffer(addresses, ">i8").astype(np.int64)
-            network = _Network(halves[0:1], halves[2:3], True, halves[1:2], halves[3:4])
+            network = _Ipv6Addresses(halves[0:1], halves[2:3], halves[1:2], halves[3:4])
         self._tcp(LinkFrames(one, np.zeros(1, np.int64), size, size), network)
         self._data = outer
         for part in self._found[found:]:
@@ -354,7 +339,7 @@ class NetworkDecoder:
 
     # -- transport and tunnels
 
-    def _transport(self, frames: LinkFrames, protocol: Int64s, network: _Network, depth: int) -> None:
+    def _transport(self, frames: LinkFrames, protocol: Int64s, network: _Addresses, depth: int) -> None:
         if not len(frames):
             return
         for number in distinct_values(protocol).tolist():
@@ -373,7 +358,7 @@ class NetworkDecoder:
             else:
                 self._count(_PROTOCOL_NAMES.get(number, f"IP protocol {number}"), len(some))
 
-    def _tcp(self, frames: LinkFrames, network: _Network) -> None:
+    def _tcp(self, frames: LinkFrames, network: _Addresses) -> None:
         whole = frames.holds(16)
         if not whole.all():
             frames, network = self._select(frames, whole, _CUT), network.take(whole)
@@ -388,7 +373,7 @@ class NetworkDecoder:
         if not len(frames):
             return
         src_port, dst_port = header["src"].astype(np.int64), header["dst"].astype(np.int64)
-        if network.is_ipv6:
+        if isinstance(network, _Ipv6Addresses):
             src = self._addresses.intern_ipv6(network.src, network.src_low, src_port)
             dst = self._addresses.intern_ipv6(network.dst, network.dst_low, dst_port)
         else:

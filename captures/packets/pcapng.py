@@ -15,7 +15,7 @@ import numpy as np
 
 from captures.arrays import Bools, Bytes, Int64s, distinct_values
 from captures.packets.errors import CaptureError
-from captures.packets.records import Interface, ParsedBuffer, RecordColumns, empty_records
+from captures.packets.records import Interface, ParsedBuffer, RecordColumns
 from captures.packets.source import Source
 from captures.packets.table import Statistics
 from captures.packets.walk import view, walk
@@ -97,6 +97,8 @@ class PcapngFormat:
         self._sections = 0
         self._secrets_left = limit("file_secrets")
         self._stopped = ""
+        self._rows = 0  # packets found in the buffer so far
+        self._comments: dict[int, str] = {}
         self._drops: dict[int, int] = {}
         self._switch(False)
         header = source.read(0, 28)
@@ -138,7 +140,12 @@ class PcapngFormat:
     def parse(self, data: Bytes, start: int, end: int) -> ParsedBuffer:
         """Return all complete blocks of ``data[start:end]``, across section headers of either byte order."""
         parts: list[RecordColumns] = []
-        self._stopped = ""
+        self._stopped, self._comments, self._rows = "", {}, 0
+
+        def parsed(end: int, damaged: str = "") -> ParsedBuffer:
+            records = RecordColumns.concatenated(parts)
+            return ParsedBuffer(records, end, damaged, bool(self._stopped), self._comments)
+
         # After a change of byte order only a little is walked at first: the next change may be near, and
         # walking beyond it would be wasted, again and again.
         position, span = start, end - start
@@ -146,9 +153,7 @@ class PcapngFormat:
             if end - position >= 12 and bytes(data[position : position + 4]) == b"\x0a\x0d\x0d\x0a":
                 was = self.big_endian
                 if not self._set_byte_order(data, position):
-                    return ParsedBuffer(
-                        _concatenate(parts), position, "a section header without byte-order magic"
-                    )
+                    return parsed(position, "a section header without byte-order magic")
                 if self.big_endian != was:
                     span = _FIRST_SPAN
             limit = min(position + span, end)
@@ -158,26 +163,26 @@ class PcapngFormat:
             records, taken = self._records(data, offsets)
             parts.append(records)
             if self._stopped:
-                return ParsedBuffer(_concatenate(parts), int(offsets[taken]), self._stopped, stopped=True)
+                return parsed(int(offsets[taken]), self._stopped)
             if foreign < len(walked.offsets):
                 position = int(walked.offsets[foreign])
             elif walked.end > position and walked.damaged:
                 position = walked.end  # a section of the other byte order, or real damage: look again
             elif walked.damaged:
-                return ParsedBuffer(_concatenate(parts), walked.end, "a block of an impossible length")
+                return parsed(walked.end, "a block of an impossible length")
             elif limit == end:
-                return ParsedBuffer(_concatenate(parts), walked.end)
+                return parsed(walked.end)
             else:
                 position, span = walked.end, span * 4
+
+    def _number(self, data: bytes, *, signed: bool = False) -> int:
+        return int.from_bytes(data, "big" if self.big_endian else "little", signed=signed)
 
     def _first_foreign(self, data: Bytes, offsets: Int64s) -> int:
         types = view(data, self._order + "u4")[offsets]
         for index in np.flatnonzero(types == SECTION_HEADER).tolist():
             at = int(offsets[index]) + 8
-            if (
-                int.from_bytes(bytes(data[at : at + 4]), "big" if self.big_endian else "little")
-                != _BYTE_ORDER_MAGIC
-            ):
+            if self._number(data[at : at + 4].tobytes()) != _BYTE_ORDER_MAGIC:
                 return int(index)
         return len(offsets)
 
@@ -187,7 +192,7 @@ class PcapngFormat:
         :returns: the packets, and the number of blocks processed, which is lower only if a limit is reached
         """
         if not len(offsets):
-            return empty_records(), 0
+            return RecordColumns.none(), 0
         block = view(data, self._block)[offsets]
         kind = block["type"]
         length = block["length"].astype(np.int64)
@@ -257,7 +262,8 @@ class PcapngFormat:
                 if code == _COMMENT
             ]
             if texts:
-                records.comments[row] = "\n".join(texts)
+                self._comments[self._rows + row] = "\n".join(texts)
+        self._rows += len(records)
         return records
 
     def _snapshot(self, interface: Int64s) -> Int64s:
@@ -328,7 +334,7 @@ class PcapngFormat:
                 # with finer units a 64-bit tick count could not hold one second
                 interface.units = 1 << min(exponent, 63) if value[0] & 0x80 else 10 ** min(exponent, 18)
             elif code == _IF_OFFSET and len(value) == 8:
-                seconds = int.from_bytes(value, "big" if self.big_endian else "little", signed=True)
+                seconds = self._number(value, signed=True)
                 interface.offset = max(min(seconds, 1 << 33), -(1 << 33))  # range of 64-bit nanoseconds
         return interface
 
@@ -343,7 +349,7 @@ class PcapngFormat:
         """Add the drop counts. Interface statistics hold running totals: the last block of each interface counts."""
         (interface,) = Struct(self._order + "I").unpack_from(block, 8)
         dropped = sum(
-            int.from_bytes(value, "big" if self.big_endian else "little")
+            self._number(value)
             for code, value in self._options(block[20:])
             if code in (_DROPPED_BY_INTERFACE, DROPPED_BY_SYSTEM) and len(value) == 8
         )
@@ -360,24 +366,3 @@ class PcapngFormat:
                 return
             yield code, data[at + 4 : at + 4 + length]
             at += 4 + (length + 3 & ~3)
-
-
-def _concatenate(parts: list[RecordColumns]) -> RecordColumns:
-    parts = [part for part in parts if len(part)]
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return empty_records()
-    comments: dict[int, str] = {}
-    rows = 0
-    for part in parts:
-        comments |= {rows + row: text for row, text in part.comments.items()}
-        rows += len(part)
-    return RecordColumns(
-        frame=np.concatenate([part.frame for part in parts]),
-        captured=np.concatenate([part.captured for part in parts]),
-        wire=np.concatenate([part.wire for part in parts]),
-        time=np.concatenate([part.time for part in parts]),
-        interface=np.concatenate([part.interface for part in parts]),
-        comments=comments,
-    )

@@ -224,7 +224,7 @@ class PacketReader:
             length=tcp.length.astype(np.int32),
             captured=tcp.captured.astype(np.int32),
             interface=records.interface[tcp.row],
-            comments={first + row: text for row, text in records.comments.items()},
+            comments={first + row: text for row, text in parsed.comments.items()},
         )
 
     def _skip_damage(self, data: Bytes, end: int, position: int, reason: str) -> int | None:

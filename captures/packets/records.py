@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 
-from captures.arrays import Int32s, Int64s
+from captures.arrays import Columns, Int32s, Int64s
 
 
 class Interface(msgspec.Struct):
@@ -27,7 +26,7 @@ class Interface(msgspec.Struct):
     offset: int = 0
 
 
-class RecordColumns(msgspec.Struct):
+class RecordColumns(Columns):
     """Packet records of one buffer, one row each, in file order.
 
     :ivar frame: int64, index of the frame's first byte in the buffer
@@ -35,7 +34,6 @@ class RecordColumns(msgspec.Struct):
     :ivar wire: int64, bytes of the frame on the wire, at least `captured`
     :ivar time: int64, nanoseconds since the epoch, 0 if unknown
     :ivar interface: int32, index of the interface; -1 if the file does not declare it
-    :ivar comments: comments by row
     """
 
     frame: Int64s
@@ -43,10 +41,6 @@ class RecordColumns(msgspec.Struct):
     wire: Int64s
     time: Int64s
     interface: Int32s
-    comments: dict[int, str] = {}
-
-    def __len__(self) -> int:
-        return len(self.frame)
 
 
 class ParsedBuffer(msgspec.Struct):
@@ -56,15 +50,11 @@ class ParsedBuffer(msgspec.Struct):
     :ivar end: index in the buffer of the first byte not used
     :ivar damaged: why the bytes at `end` cannot be a record, or empty if more bytes are needed
     :ivar stopped: whether to read nothing after `end`, for the reason in `damaged`
+    :ivar comments: comments on packets by row
     """
 
     records: RecordColumns
     end: int
     damaged: str = ""
     stopped: bool = False
-
-
-def empty_records() -> RecordColumns:
-    """Return a table without records."""
-    none = np.empty(0, np.int64)
-    return RecordColumns(none, none, none, none, np.empty(0, np.int32))
+    comments: dict[int, str] = {}

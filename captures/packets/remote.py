@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import count
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from re import compile as pattern
-from threading import Lock
 from typing import Any, BinaryIO, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from captures.packets.errors import CaptureError
 from captures.packets.pcap_over_ip import is_pcap_over_ip
+from captures.packets.stores import Store
 
 _SCHEME = pattern(r"[A-Za-z][A-Za-z0-9+.:-]*://")
 _BLOCK = 1 << 20
@@ -198,56 +197,18 @@ class _RemoteFeed:
         self._file.close()
 
 
-class _Blocks:
-    """Cache of recently read blocks of all files. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._lock = Lock()
-        self.owner = count().__next__
-
-    def get(self, key: tuple[int, int]) -> bytes | None:
-        with self._lock:
-            data = self._blocks.get(key)
-            if data is not None:
-                self._blocks.move_to_end(key)
-            return data
-
-    def put(self, key: tuple[int, int], data: bytes) -> None:
-        with self._lock:
-            self._blocks[key] = data
-            while len(self._blocks) > _KEPT:
-                self._blocks.popitem(last=False)
-
-    def drop(self, owner: int) -> None:
-        with self._lock:
-            for key in [key for key in self._blocks if key[0] == owner]:
-                del self._blocks[key]
-
-
-_blocks = _Blocks()
-
-
-class RemoteFile:
+class RemoteFile(Store):
     """A remote file that is read in ranges.
 
     :param size: in bytes, from :func:`status`
     """
 
-    compression = damage = ""
-    complete = True
+    size = 0
 
     def __init__(self, path: str, size: int) -> None:
         with _as_capture_error(path):
             self._files, self._place = _file_system_of(path)
-        self.size = self.expected = size
-        self._owner = _blocks.owner()
-
-    def held(self, offset: int) -> bool:
-        return True
-
-    def wait_for(self, size: int) -> bool:
-        return self.size >= size
+        self.size = size
 
     def read(self, offset: int, size: int) -> bytes:
         end = min(offset + size, self.size)
@@ -256,25 +217,9 @@ class RemoteFile:
         parts = []
         while offset < end:
             number, within = divmod(offset, _BLOCK)
-            parts.append(self._block(number)[within : within + end - offset])
+            parts.append(_block(self, number)[within : within + end - offset])
             offset += len(parts[-1])
         return b"".join(parts)
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        data = self.read(offset, len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        _blocks.drop(self._owner)
-
-    def _block(self, number: int) -> bytes:
-        key = self._owner, number
-        data = _blocks.get(key)
-        if data is None:
-            data = self._fetched(number * _BLOCK, min((number + 1) * _BLOCK, self.size))
-            _blocks.put(key, data)
-        return data
 
     def _fetched(self, begin: int, end: int) -> bytes:
         with _as_os_error():
@@ -285,6 +230,11 @@ class RemoteFile:
                 f"{received}: it has changed, or its server does not give parts of files (copy it here then)"
             )
         return data
+
+
+@lru_cache(_KEPT)
+def _block(file: RemoteFile, number: int) -> bytes:
+    return file._fetched(number * _BLOCK, min((number + 1) * _BLOCK, file.size))
 
 
 # ---------------------------------------------------------------- fsspec

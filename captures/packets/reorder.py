@@ -15,7 +15,7 @@ import numpy as np
 
 from captures.arrays import Int64s, UInt32s
 from captures.packets.coverage import Coverage
-from captures.packets.runs import NEVER, PayloadRun, Rows, no_rows
+from captures.packets.runs import NEVER, PayloadRun, Rows
 from captures.packets.table import GapCause
 from dissectors.budget import limit
 
@@ -109,7 +109,7 @@ class StreamOrder:
         self.outside = 0
         self.fin_position = -1
         self.fin_time = -1
-        self._rows = no_rows()
+        self._rows = Rows.none()
         self._witness = _NO_ACKS
         self._reset = -NEVER if reset else NEVER  # clock reading
         self._waiting: list[PayloadRun] = []

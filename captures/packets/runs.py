@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from captures.arrays import Bytes, Int64s
+from captures.arrays import Bytes, Columns, Int64s
 from captures.packets.table import FIN
 
 NEVER = 1 << 62
 
 
-class Rows(msgspec.Struct):
+class Rows(Columns):
     """Packets with payload or FIN of out-of-order streams; those of a run are adjacent.
 
     :ivar ahead: payload bytes before this packet's, with an arbitrary origin; within a run it increases by `length`
@@ -41,32 +41,16 @@ class Rows(msgspec.Struct):
     row: Int64s
     flags: Bytes
 
-    def __len__(self) -> int:
-        return len(self.ahead)
-
-    def followed_by(self, other: Rows) -> Rows:
-        """Return these rows followed by those of `other`."""
-        if not len(self):
-            return other
-        names = Rows.__struct_fields__
-        return Rows(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
-
     def of(self, runs: Sequence[PayloadRun]) -> Rows:
         """Return copies of the rows of `runs`, run by run; `ahead` becomes the position of a row in its stream."""
         if not runs:
-            return no_rows()
+            return Rows.none()
         table = np.array([(run.low, run.high, run.shift) for run in runs], np.int64)
         row, run = spread_out(table[:, 0], table[:, 1])
-        kept = Rows(*(getattr(self, name)[row] for name in Rows.__struct_fields__))
+        kept = self.take(row)
         kept.ahead += table[run, 2]
         kept.row[:] = -1
         return kept
-
-
-def no_rows() -> Rows:
-    """Return a table without packets."""
-    none = np.empty(0, np.int64)
-    return Rows(none, none, none, none, none, none, none, none, np.empty(0, np.uint8))
 
 
 class PayloadRun(msgspec.Struct):

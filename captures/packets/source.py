@@ -18,6 +18,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -47,8 +48,8 @@ class Source:
     """The bytes of one capture. Closes its files when closed or garbage-collected.
 
     :param begin: opens the store of the bytes; for a live source it waits for the first of them
+    :param closing: closes the files
     :param stop: ends waiting, None if the source is not live
-    :param closing: functions that close the files
     :ivar path: path given by the user, ``-`` for standard input
     """
 
@@ -58,18 +59,19 @@ class Source:
     def __init__(
         self,
         path: str,
-        begin: Callable[[], Store],
+        begin: Callable[[Source], Store],
         quota: Quota,
-        stop: StopSignal | None,
-        closing: list[Callable[[], None]],
+        closing: ExitStack,
+        stop: StopSignal | None = None,
     ) -> None:
         self.path = path
+        self.quota = quota
         self._begin = begin
         self._stop = stop
-        self._kept = Spool(path, quota)
-        closing.append(self._kept.close)
+        self._closing = closing
+        self._kept = self._new_spool()
         # also at exit, when a __del__ would run too late to close anything
-        self._close_files = weakref.finalize(self, _close_all, closing)
+        self._close_files = weakref.finalize(self, closing.close)
         if not self.live:
             self._started()
 
@@ -231,13 +233,17 @@ class Source:
 
     def _started(self) -> Store:
         if self._store is None:
-            self._store = self._begin()
+            self._store = self._begin(self)
         return self._store
 
+    def spooled(self, feed: Feed) -> Store:
+        """Return a store of what a feed yields, in spools of this source."""
+        return SpooledFeed(feed, self._new_spool(), live=self.live)
 
-def _close_all(closing: list[Callable[[], None]]) -> None:
-    while closing:
-        closing.pop()()
+    def _new_spool(self) -> Spool:
+        spool = Spool(self.path, self.quota)
+        self._closing.callback(spool.close)
+        return spool
 
 
 def open_source(
@@ -281,78 +287,65 @@ def open_logs(paths: Sequence[str], quota: Quota, captured: CapturedExchanges | 
     :param captured: exchanges that need no packets of the logs
     :raises CaptureError: if one cannot be read
     """
-    closing: list[Callable[[], None]] = []
+    closing = ExitStack()
     feeds = []
     for path in paths:
         try:
-            file = Path(path).open("rb")  # noqa: SIM115  # the source closes it
+            file = closing.enter_context(Path(path).open("rb"))  # noqa: SIM115  # the stack closes it
         except OSError as error:
-            _close_all(closing)
+            closing.close()
             raise _failure(path, 0, error) from error
-        closing.append(file.close)
         feeds.append(decompressed(FileFeed(file, Path(path).stat().st_size))[0])
-    name = ", ".join(paths)
-
-    def begin() -> Store:
-        spool = Spool(name, quota)
-        closing.append(spool.close)
-        return SpooledFeed(logs_as_packets(feeds, captured=captured), spool)
-
-    return Source(name, begin, quota, None, closing)
+    made = logs_as_packets(feeds, captured=captured)
+    return Source(", ".join(paths), lambda source: source.spooled(made), quota, closing)
 
 
 def _open_local(
     name: str, quota: Quota, over: Callable[[], bool] | None, *, follow: bool, first: int
 ) -> Source:
-    file = _file(name)
-    closing: list[Callable[[], None]] = [file.close]
+    closing = ExitStack()
+    file = closing.enter_context(_file(name))
     try:
         fd = file.fileno()
     except io.UnsupportedOperation:  # standard input replaced by an embedding program
-        return Source(name, partial(_spooled, name, FileFeed(file), quota, closing), quota, None, closing)
+        return Source(name, lambda source: source.spooled(FileFeed(file)), quota, closing)
     mode = os.fstat(fd)
     # a file on standard input is read to its end: only of a named file can a reader see that it was replaced
     if stat.S_ISREG(mode.st_mode) and (name == "-" or not follow):
-        return Source(
-            name, partial(_read_file, name, file, mode.st_size, quota, closing), quota, None, closing
-        )
+        return Source(name, partial(_read_file, file, mode.st_size), quota, closing)
     stop = StopSignal()
-    closing.append(stop.close)
+    closing.callback(stop.close)
     if stat.S_ISREG(mode.st_mode):
         growing = GrowingFileFeed(fd, name, stop, over, first)
-        return Source(name, partial(_follow, name, fd, growing, quota, closing), quota, stop, closing)
-    feed = PipeFeed(fd, stop)
-    return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
+        return Source(name, partial(_follow, fd, growing), quota, closing, stop)
+    return Source(name, lambda source: source.spooled(PipeFeed(fd, stop)), quota, closing, stop)
 
 
 def _open_connection(name: str, quota: Quota) -> Source:
-    stop = StopSignal()
-    try:
+    with ExitStack() as opened:
+        stop = StopSignal()
+        opened.callback(stop.close)
         feed = PcapOverIpFeed(name, stop)
-    except BaseException:
-        stop.close()
-        raise
-    closing = [stop.close, feed.close]
-    return Source(name, partial(_spooled, name, feed, quota, closing, live=True), quota, stop, closing)
+        opened.callback(feed.close)
+        return Source(name, lambda source: source.spooled(feed), quota, opened.pop_all(), stop)
 
 
 def _open_remote(name: str, quota: Quota) -> Source:
     size = remote.status(name).size
-    closing: list[Callable[[], None]] = []
+    closing = ExitStack()
 
-    def begin() -> Store:
+    def begin(source: Source) -> Store:
         store = remote.RemoteFile(name, size)
-        closing.append(store.close)
         if is_read_in_place(partial(store.read, 0)):
             return store
         file = remote.opened(name)
-        closing.append(file.close)
-        return _spooled(name, FileFeed(file, size), quota, closing)
+        closing.callback(file.close)
+        return source.spooled(FileFeed(file, size))
 
     try:
-        return Source(name, begin, quota, None, closing)
+        return Source(name, begin, quota, closing)
     except OSError as error:
-        _close_all(closing)
+        closing.close()
         raise _failure(name, 0, error) from error
 
 
@@ -370,19 +363,15 @@ def _file(name: str) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def _read_file(
-    name: str, file: BinaryIO, size: int, quota: Quota, closing: list[Callable[[], None]]
-) -> Store:
+def _read_file(file: BinaryIO, size: int, source: Source) -> Store:
     fd = file.fileno()
     if is_read_in_place(lambda size: os.pread(fd, size, 0)):
         return LocalFile(fd)
     file.seek(0)  # another program may have read from standard input
-    return _spooled(name, FileFeed(file, size), quota, closing)
+    return source.spooled(FileFeed(file, size))
 
 
-def _follow(
-    name: str, fd: int, growing: GrowingFileFeed, quota: Quota, closing: list[Callable[[], None]]
-) -> Store:
+def _follow(fd: int, growing: GrowingFileFeed, source: Source) -> Store:
     size = growing.first
     while (
         may_become_a_log(head := os.pread(fd, HEAD_SIZE, growing.first), live=True)
@@ -391,15 +380,7 @@ def _follow(
         size = more
     if is_read_in_place(lambda wanted: head[:wanted]):
         return LocalFile(fd, growing)
-    return _spooled(name, growing, quota, closing, live=True)
-
-
-def _spooled(
-    name: str, feed: Feed, quota: Quota, closing: list[Callable[[], None]], *, live: bool = False
-) -> Store:
-    spool = Spool(name, quota)
-    closing.append(spool.close)
-    return SpooledFeed(feed, spool, live=live)
+    return source.spooled(growing)
 
 
 def _failure(path: str, offset: int, error: OSError) -> CaptureError:

@@ -15,7 +15,7 @@ _AT_ONCE = 4 << 20
 
 
 class Store(Protocol):
-    """Storage of a capture's bytes."""
+    """Storage of a capture's bytes: unless a class says otherwise, all are there, as they are in the file."""
 
     @property
     def size(self) -> int:
@@ -24,46 +24,56 @@ class Store(Protocol):
     @property
     def complete(self) -> bool:
         """Whether no more will arrive."""
+        return True
 
     @property
     def expected(self) -> int | None:
         """Approximate final size in bytes, None if unknown."""
+        return self.size
 
     @property
     def compression(self) -> str:
         """Their compression, or empty."""
+        return ""
 
     @property
     def damage(self) -> str:
         """Why they ended early, or empty."""
+        return ""
 
     def held(self, offset: int) -> bool:
         """Return whether a byte can still be read."""
+        return True
 
     def wait_for(self, size: int) -> bool:
         """Wait until `size` bytes are available; return False if there will never be as many."""
+        return self.size >= size
 
     def read(self, offset: int, size: int) -> bytes:
         """Return up to `size` bytes from `offset`, as far as they are known."""
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill `buffer` with the bytes known from `offset` on; return how many were read."""
+        data = self.read(offset, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
-class LocalFile:
+class LocalFile(Store):
     """A local file read in place.
 
     :param growing: waits for more of it, None if it is complete
     """
 
-    compression = ""
+    size = 0
+    complete = False
 
     def __init__(self, fd: int, growing: GrowingFileFeed | None = None) -> None:
         self._fd = fd
         self._growing = growing
         self._first = 0 if growing is None else growing.first
-        self.complete = growing is None
-        self.size = 0 if growing is not None else os.fstat(fd).st_size
+        if growing is None:
+            self.complete, self.size = True, os.fstat(fd).st_size
 
     @property
     def now(self) -> tuple[int, ...]:
@@ -78,9 +88,6 @@ class LocalFile:
     @property
     def expected(self) -> int | None:
         return self.size if self._growing is None else None
-
-    def held(self, offset: int) -> bool:
-        return True
 
     def wait_for(self, size: int) -> bool:
         while self.size < size and not self.complete and self._growing is not None:

@@ -8,15 +8,15 @@ offsets for :meth:`captures.packets.source.Source.read`.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from captures.arrays import Bytes, Int32s, Int64s, UInt16s, UInt32s
-from captures.packets.memory import Memory
+from captures.arrays import Bytes, Columns, Int32s, Int64s, UInt16s, UInt32s
 
 if TYPE_CHECKING:
     from captures.packets.addresses import AddressBook
@@ -113,6 +113,9 @@ class Window(msgspec.Struct):
     size: int
 
 
+_NO_COLUMNS = ("source", "windows", "addresses", "comments")
+
+
 @dataclass(slots=True)
 class PacketBlock:
     """The TCP packets of one block of a capture, one row each, in file order; for several files, in time order.
@@ -135,20 +138,7 @@ class PacketBlock:
     :ivar comments: pcapng packet comments by packet number, TCP or not
     """
 
-    COLUMNS: ClassVar[tuple[str, ...]] = (
-        "number",
-        "time",
-        "src",
-        "dst",
-        "seq",
-        "ack",
-        "flags",
-        "window",
-        "offset",
-        "length",
-        "captured",
-        "interface",
-    )
+    COLUMNS: ClassVar[tuple[str, ...]]
     """All columns, in the order of their declaration."""
     PLACES: ClassVar[tuple[str, ...]] = ("offset",)
     """Columns that hold offsets in the source."""
@@ -182,7 +172,10 @@ class PacketBlock:
         return self.source.read(offset, size)
 
 
-class Gaps(msgspec.Struct):
+PacketBlock.COLUMNS = tuple(each.name for each in fields(PacketBlock) if each.name not in _NO_COLUMNS)
+
+
+class Gaps(Columns):
     """Holes in streams, sorted by stream, then position.
 
     :ivar stream: int64, as in :class:`SegmentBlock`
@@ -202,8 +195,48 @@ class Gaps(msgspec.Struct):
     number: Int64s
     segment: Int64s
 
-    def __len__(self) -> int:
-        return len(self.stream)
+
+SPARE = 64
+"""Number of bytes that a read may extend beyond valid data."""
+
+
+class Memory:
+    """The bytes of a block, followed by bytes added later, to be read at many places at once.
+
+    :ivar view: the bytes of the block; places from :attr:`size` on refer to added bytes
+    :param data: the block's bytes, uint8, with at least :data:`SPARE` spare bytes at the end
+    """
+
+    def __init__(self, data: Bytes) -> None:
+        self.view = data.data
+        self.size = len(data)
+        self._added = bytearray()
+
+    def add(self, data: bytes) -> int:
+        """Append bytes; return their place."""
+        position = self.size + len(self._added)
+        self._added += data
+        self._added += bytes(SPARE)
+        return position
+
+    def gather(self, dtype: np.dtype[Any], positions: Int64s) -> NDArray[Any]:
+        """Read an item of at most :data:`SPARE` bytes at each place."""
+        found: NDArray[Any] = _gather(self.view, dtype, np.minimum(positions, self.size - dtype.itemsize))
+        beside = np.flatnonzero(positions >= self.size)
+        if len(beside):
+            found[beside] = _gather(self._added, dtype, positions[beside] - self.size)
+        return found
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position` on."""
+        if position >= self.size:
+            position -= self.size
+            return bytes(self._added[position : position + size])
+        return bytes(self.view[position : position + size])
+
+
+def _gather(buffer: Any, dtype: np.dtype[Any], at: Int64s) -> NDArray[Any]:
+    return np.ndarray((max(len(buffer) - dtype.itemsize + 1, 0),), dtype, buffer, 0, (1,))[at]
 
 
 class SegmentBlock(msgspec.Struct):

@@ -17,7 +17,7 @@ from captures.interventions import Interventions, UpstreamBroker
 from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.observation import Observation
-from captures.packets.tls.info import TlsInfo
+from captures.packets.tls.events import TlsInfo
 from captures.ranges.edges import SyncPoint, unpack
 from captures.ranges.exchange_numbers import NumberedRanges
 from captures.ranges.whole_connections import ConnectionTable, PackedConnections

@@ -20,7 +20,7 @@ from captures.exchanges.notes import Note
 from captures.exchanges.samples import Sample
 from captures.exchanges.table import DetachedRow
 from captures.interventions import Interventions, UpstreamBroker
-from captures.packets.tls.info import TlsInfo
+from captures.packets.tls.events import TlsInfo
 from captures.ranges.edges import Pair, pack, pair_of
 from dissectors.session_context import SessionFacts
 

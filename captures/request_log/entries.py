@@ -98,21 +98,23 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
 
 _DECODER = msgspec.json.Decoder(Entry, strict=False)
 _HEADER = re.compile(
-    r"RequestHeader\(apiKey=(?P<name>\w+), apiVersion=(?P<version>\d+), clientId=(?P<client>.*?), "
-    r"correlationId=(?P<correlation>-?\d+)\) -- "
+    r"RequestHeader\(apiKey=(?P<requestApiKey>\w+), apiVersion=(?P<requestApiVersion>\d+), clientId=(?P<clientId>.*?), "
+    r"correlationId=(?P<correlationId>-?\d+)\) -- "
 )
 _OLD_HEADER = re.compile(
-    r"\{api_key=(?P<name>\d+),api_version=(?P<version>\d+),correlation_id=(?P<correlation>-?\d+),"
-    r"client_id=(?P<client>.*?)\} -- "
+    r"\{api_key=(?P<requestApiKey>\d+),api_version=(?P<requestApiVersion>\d+),"
+    r"correlation_id=(?P<correlationId>-?\d+),client_id=(?P<clientId>.*?)\} -- "
 )
 _TAIL = re.compile(
     r" from connection (?P<connection>\S+);"
-    r"totalTime:(?P<total>[\d.]+),requestQueueTime:(?P<request_queue>[\d.]+),localTime:(?P<local>[\d.]+),"
-    r"remoteTime:(?P<remote>[\d.]+),(?:throttleTime:(?P<throttle>[\d.]+),)?"
-    r"responseQueueTime:(?P<response_queue>[\d.]+),sendTime:(?P<send>[\d.]+)"
-    r"(?:,securityProtocol:(?P<security_protocol>\w+),principal:"
-    r"(?:(?P<principal>.*?),listener:(?P<listener>[^\s,]*)|(?P<principal_alone>\S*)))?"
+    r"totalTime:(?P<totalTimeMs>[\d.]+),requestQueueTime:(?P<requestQueueTimeMs>[\d.]+),"
+    r"localTime:(?P<localTimeMs>[\d.]+),remoteTime:(?P<remoteTimeMs>[\d.]+),"
+    r"(?:throttleTime:(?P<throttleTimeMs>[\d.]+),)?"
+    r"responseQueueTime:(?P<responseQueueTimeMs>[\d.]+),sendTime:(?P<sendTimeMs>[\d.]+)"
+    r"(?:,securityProtocol:(?P<securityProtocol>\w+),principal:"
+    r"(?:(?P<principal>.*?),listener:(?P<listener>[^\s,]*)|(?P<lastPrincipal>\S*)))?"
 )
+"""The groups of these patterns have the names of fields in JSON."""
 
 
 def entry_of(text: bytes) -> Entry:
@@ -136,35 +138,23 @@ def _text_entry(text: str) -> Entry:
     tail = _TAIL.match(text, max(end, 0))
     if tail is None:
         raise EntryError("connection and times are missing at the end")
-    name = header["name"]
+    name = header["requestApiKey"]
     if REQUEST_LOG_MARK.decode() in text:
         raise EntryError("another entry begins inside it")
     request, answered, response = text[header.end() : end].partition(",response:")
-    return msgspec.convert(
-        {
-            "requestHeader": {
-                "requestApiKey": name if name.isdecimal() else _key(name),
-                "requestApiVersion": header["version"],
-                "correlationId": header["correlation"],
-                "clientId": None if header["client"] == "null" else header["client"],
-            },
-            "request": request,
-            "response": response if answered else None,
-            "connection": tail["connection"],
-            "totalTimeMs": tail["total"],
-            "requestQueueTimeMs": tail["request_queue"],
-            "localTimeMs": tail["local"],
-            "remoteTimeMs": tail["remote"],
-            "throttleTimeMs": tail["throttle"] or 0,
-            "responseQueueTimeMs": tail["response_queue"],
-            "sendTimeMs": tail["send"],
-            "securityProtocol": tail["security_protocol"] or "",
-            "principal": tail["principal"] or tail["principal_alone"] or "",
-            "listener": tail["listener"] or "",
-        },
-        Entry,
-        strict=False,
-    )
+    logged: dict[str, Any] = header.groupdict()
+    if not name.isdecimal():
+        logged["requestApiKey"] = _key(name)
+    if logged["clientId"] == "null":
+        logged["clientId"] = None
+    entry = {
+        "requestHeader": logged,
+        "request": request,
+        "response": response if answered else None,
+        "principal": tail["lastPrincipal"] or "",
+        **{field: value for field, value in tail.groupdict().items() if value is not None},
+    }
+    return msgspec.convert(entry, Entry, strict=False)
 
 
 def _key(name: str) -> int:

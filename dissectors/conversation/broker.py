@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dissectors.api_keys import ApiKey
 from dissectors.conversation.events import (
     Damage,
-    Event,
     FrameExchange,
     Outcome,
     RequestFrame,
@@ -16,12 +15,10 @@ from dissectors.conversation.events import (
     Side,
 )
 from dissectors.conversation.foreign import Guess, guess_server
-from dissectors.conversation.half import UNTIL_WOKEN, Half, OpenFrame, State
-from dissectors.conversation.limits import Limits
-from dissectors.conversation.pairing import Pairing
+from dissectors.conversation.half import UNTIL_WOKEN, Half, OpenFrame, SharedParts, State
 from dissectors.conversation.plausible import LARGEST_SIZE, MIN_RESPONSE, RESPONSE_START
 from dissectors.conversation.resync import MAX_CHAIN_STEP, MAX_ID_STEP, Responses
-from dissectors.conversation.sasl import TokenPhase, handshake_error
+from dissectors.conversation.sasl import handshake_error
 from dissectors.headers import SIZE_BYTES
 from dissectors.units import MIB
 
@@ -34,15 +31,8 @@ class BrokerHalf(Half):
 
     side = Side.BROKER
 
-    def __init__(
-        self,
-        emit: Callable[[Event], None],
-        limits: Limits,
-        pairing: Pairing,
-        tokens: TokenPhase,
-        state: State,
-    ) -> None:
-        super().__init__(emit, limits, pairing, tokens, state)
+    def __init__(self, shared: SharedParts) -> None:
+        super().__init__(shared)
         self.client: Half
         self.on_handshake: Callable[[bool], None]
         self.waits = False

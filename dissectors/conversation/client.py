@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from dissectors.api_keys import ApiKey
 from dissectors.conversation.events import (
     Damage,
-    Event,
     FrameExchange,
     Outcome,
     RequestFrame,
@@ -16,9 +15,7 @@ from dissectors.conversation.events import (
     Side,
 )
 from dissectors.conversation.foreign import Guess, guess_client
-from dissectors.conversation.half import Half, OpenFrame, State
-from dissectors.conversation.limits import Limits
-from dissectors.conversation.pairing import Pairing
+from dissectors.conversation.half import Half, OpenFrame, SharedParts, State
 from dissectors.conversation.plausible import (
     IMPLAUSIBLE,
     LARGEST_SIZE,
@@ -54,16 +51,8 @@ class ClientHalf(Half):
 
     side = Side.CLIENT
 
-    def __init__(
-        self,
-        emit: Callable[[Event], None],
-        limits: Limits,
-        pairing: Pairing,
-        tokens: TokenPhase,
-        state: State,
-        versions: Mapping[int, tuple[int, int]],
-    ) -> None:
-        super().__init__(emit, limits, pairing, tokens, state)
+    def __init__(self, shared: SharedParts, versions: Mapping[int, tuple[int, int]]) -> None:
+        super().__init__(shared)
         self.broker: Half
         self._known, self._believed = highest(versions)
         self._texts: dict[bytes, str] = {}

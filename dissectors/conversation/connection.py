@@ -22,7 +22,7 @@ from dissectors.apis import version_limits
 from dissectors.conversation.broker import BrokerHalf
 from dissectors.conversation.client import ClientHalf
 from dissectors.conversation.events import ConversationEnd, Event, RequestFrame, Side
-from dissectors.conversation.half import Half, State
+from dissectors.conversation.half import Half, SharedParts, State
 from dissectors.conversation.limits import Limits
 from dissectors.conversation.pairing import Pairing
 from dissectors.conversation.sasl import TokenPhase
@@ -62,10 +62,9 @@ class Conversation:
         self._events: deque[Event] = deque()
         self._limits = limits or Limits()
         self._pairing = Pairing(self._events.append, self._limits)
-        tokens = TokenPhase()
-        shared = self._events.append, self._limits, self._pairing, tokens, State.START
-        self._client = ClientHalf(*shared, version_limits() if versions is None else versions)
-        self._broker = BrokerHalf(*shared)
+        shared = SharedParts(self._events.append, self._limits, self._pairing, TokenPhase(), State.START)
+        self._client = ClientHalf(shared, version_limits() if versions is None else versions)
+        self._broker = BrokerHalf(shared)
         self._broker.client, self._client.broker = self._client, self._broker
         self._broker.on_handshake = self._client.handshake_answered
         self._since_check = 0

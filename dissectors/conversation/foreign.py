@@ -64,18 +64,40 @@ def _first(detectors: tuple[Detector, ...], data: bytes, final: bool) -> Guess |
 
 _TLS_RECORDS = {20: "ChangeCipherSpec", 21: "alert", 22: "handshake", 23: "application data", 24: "heartbeat"}
 _TLS_HANDSHAKES = {0: "HelloRequest", 1: "ClientHello", 2: "ServerHello", 11: "Certificate"}
-_TLS_ALERTS = {
+#: alert descriptions (IANA registry "TLS Alerts")
+TLS_ALERTS = {
     0: "close_notify",
     10: "unexpected_message",
     20: "bad_record_mac",
+    21: "decryption_failed",
+    22: "record_overflow",
+    30: "decompression_failure",
     40: "handshake_failure",
+    41: "no_certificate",
     42: "bad_certificate",
+    43: "unsupported_certificate",
+    44: "certificate_revoked",
+    45: "certificate_expired",
     46: "certificate_unknown",
+    47: "illegal_parameter",
     48: "unknown_ca",
+    49: "access_denied",
     50: "decode_error",
+    51: "decrypt_error",
+    60: "export_restriction",
     70: "protocol_version",
+    71: "insufficient_security",
     80: "internal_error",
+    86: "inappropriate_fallback",
+    90: "user_canceled",
+    100: "no_renegotiation",
+    109: "missing_extension",
+    110: "unsupported_extension",
+    111: "certificate_unobtainable",
     112: "unrecognized_name",
+    113: "bad_certificate_status_response",
+    114: "bad_certificate_hash_value",
+    115: "unknown_psk_identity",
     116: "certificate_required",
     120: "no_application_protocol",
 }
@@ -108,7 +130,7 @@ def _tls_record(kind: int, record: bytes) -> str:
         server_name = _server_name(record) if record[0] == 1 else None
         return f"{name} (SNI {server_name})" if server_name else name
     if kind == 21 and len(record) == 2:
-        return f"alert {_TLS_ALERTS.get(record[1], record[1])}"
+        return f"alert {TLS_ALERTS.get(record[1], record[1])}"
     return _TLS_RECORDS[kind]
 
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from dissectors.conversation.events import Damage, Event, ForeignProtocol, Side, SkippedBytes
 from dissectors.conversation.limits import Limits
@@ -148,25 +148,24 @@ class OpenFrame:
         self.missing: list[tuple[int, int]] = []
 
 
+class SharedParts(NamedTuple):
+    """What both sides of a conversation start with."""
+
+    emit: Callable[[Event], None]
+    limits: Limits
+    pairing: Pairing
+    tokens: TokenPhase
+    state: State
+
+
 class Half:
     """Common part of both sides; subclasses read requests and responses."""
 
     side: ClassVar[Side]
     _readers: ClassVar[dict[State, Callable[[Any], bool]]]
 
-    def __init__(
-        self,
-        emit: Callable[[Event], None],
-        limits: Limits,
-        pairing: Pairing,
-        tokens: TokenPhase,
-        state: State,
-    ) -> None:
-        self.emit = emit
-        self.limits = limits
-        self.pairing = pairing
-        self.tokens = tokens
-        self.state = state
+    def __init__(self, shared: SharedParts) -> None:
+        self.emit, self.limits, self.pairing, self.tokens, self.state = shared
         self.buffer = Buffer()
         self.final = False
         """No byte will follow the buffered ones without a gap."""

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
 from dissectors.errors import DecodeError
-from dissectors.headers import SIZE_BYTES, request_header_version
+from dissectors.headers import SIZE_BYTES, request_header
+from dissectors.locator import FieldLocator, FieldSearch
 
 #: API keys and versions beyond the known ones that a newer release may add
 NEWER_KEYS = 32
@@ -36,13 +37,12 @@ REQUEST_START = struct.Struct(">ihhih")
 RESPONSE_START = struct.Struct(">ii")
 SIZE = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
-#: api_key, api_version, correlation_id, length of client_id
-_REQUEST_HEADER = struct.Struct(">hhih")
-#: version of the request header with tagged fields (RequestHeader.json)
-FLEXIBLE_HEADER = 2
+_KEY_AND_VERSION = struct.Struct(">hh")
 
 #: no tagged fields, and a null or empty transactional_id: nearly every Produce v9+ has these before acks
 _PLAIN_PRODUCE = frozenset((b"\0\0", b"\0\1"))
+_PLAIN_CLASSIC_PRODUCE = frozenset((b"\xff\xff", b"\0\0"))
+"""A null or empty transactional_id before version 9."""
 
 #: shortest header: api_key, api_version, correlation_id
 MIN_REQUEST = 8
@@ -131,16 +131,15 @@ def judge_request(
 
 def decodes(payload: bytes) -> bool:
     """Return whether a request, without its size field, decodes to its last byte, whatever its client ID."""
-    key, version, _, length = _REQUEST_HEADER.unpack_from(payload)
+    key, version = _KEY_AND_VERSION.unpack_from(payload)
     known = api(key)
-    if known is None or not known.request.versions.first <= version <= known.request.versions.last:
+    if known is None or version not in known.request.versions:
         return False
-    stop = _REQUEST_HEADER.size + max(length, 0)
-    flexible = request_header_version(known.request, version) == FLEXIBLE_HEADER
-    body = _skip_tagged_fields(payload, stop) if flexible else stop
-    if body is None or body > len(payload):
-        return False
+    header = FieldLocator.through((request_header(known.request, version).struct,))
     try:
+        body = FieldSearch(header).feed(payload)
+        if body is None or body > len(payload):
+            return False
         known.request[version].parse(payload[body:])
     except DecodeError:
         return False
@@ -169,44 +168,27 @@ def produce_acks(payload: bytes, version: int) -> int | None:
     if len(payload) < 10:
         return None
     at = 10 + max(_INT16.unpack_from(payload, 8)[0], 0)
-    if version >= 9 and payload[at : at + 2] in _PLAIN_PRODUCE:
+    if version >= 3:
+        if payload[at : at + 2] not in (_PLAIN_PRODUCE if version >= 9 else _PLAIN_CLASSIC_PRODUCE):
+            return _located_acks(payload, version)
         at += 2
-    elif version >= 9:
-        after_tags = _skip_tagged_fields(payload, at)
-        length = _uvarint(payload, after_tags) if after_tags is not None else None
-        if length is None:
-            return None
-        at = length[1] + max(length[0] - 1, 0)
-    elif version >= 3:
-        if at + 2 > len(payload):
-            return None
-        at += 2 + max(_INT16.unpack_from(payload, at)[0], 0)
     if at + 2 > len(payload):
         return None
     acks: int = _INT16.unpack_from(payload, at)[0]
     return acks
 
 
-def _skip_tagged_fields(payload: bytes, at: int) -> int | None:
-    count = _uvarint(payload, at)
-    if count is None:
+def _located_acks(payload: bytes, version: int) -> int | None:
+    try:
+        return next((found.value for found in _acks_locator(version).find(payload)), None)
+    except DecodeError:
         return None
-    remaining, at = count
-    # Every field takes at least two bytes, so the count cannot make this loop longer than the payload.
-    for _ in range(remaining):
-        tag = _uvarint(payload, at)
-        size = _uvarint(payload, tag[1]) if tag is not None else None
-        if size is None:
-            return None
-        at = size[0] + size[1]
-    return at
 
 
-def _uvarint(payload: bytes, at: int) -> tuple[int, int] | None:
-    """Return the number at `at` and the offset after it, or None if it does not end in the payload."""
-    value = 0
-    for index, byte in enumerate(payload[at : at + 5]):
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value, at + index + 1
-    return None
+@cache
+def _acks_locator(version: int) -> FieldLocator:
+    from dissectors.apis.produce import ProduceRequest
+
+    read_as = ProduceRequest.nearest(version)
+    structs = request_header(ProduceRequest, read_as).struct, ProduceRequest[read_as].struct
+    return FieldLocator.to_fields(structs, ("acks",))

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from dissectors.budget import Budget
 from dissectors.errors import DecodeError
+from dissectors.wire import read_leb128
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -62,7 +63,6 @@ BOOL = Scalar(VARINT, bool)
 DOUBLE = Scalar(FIXED64, _unpacker("<d"))
 FIXED_UINT64 = Scalar(FIXED64, _unpacker("<Q"))
 FIXED_INT64 = Scalar(FIXED64, _unpacker("<q"))
-FIXED_UINT32 = Scalar(FIXED32, _unpacker("<I"))
 STRING = Scalar(LENGTH, lambda raw: raw.decode("utf-8", "backslashreplace"))
 BYTES = Scalar(LENGTH, bytes)
 
@@ -157,16 +157,13 @@ class _Reader:
         return self.data[pos:after], after, pos
 
     def varint(self, pos: int, end: int, path: str) -> tuple[int, int]:
-        value = shift = 0
-        for at in range(pos, min(pos + 10, end)):
-            byte = self.data[at]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value & 0xFFFFFFFFFFFFFFFF, at + 1
-            shift += 7
-        if pos + 10 <= end:
-            raise DecodeError("varint longer than 10 bytes", pos, path)
-        raise DecodeError("the bytes end inside a varint", pos, path, truncated=True)
+        try:
+            value, after = read_leb128(self.data, pos, 10)
+        except DecodeError as error:
+            raise error.moved(pos, path) from None
+        if after > end:
+            raise DecodeError("the bytes end inside a varint", pos, path, truncated=True)
+        return value & 0xFFFFFFFFFFFFFFFF, after
 
     def spend(self, pos: int, path: str) -> None:
         self.budget.spend("telemetry_values", 1, "the next value", pos, path)

@@ -142,12 +142,11 @@ def describe(
     :param value: the decoded fields, complete or not
     """
     found = _SecretsScope(show_secrets, [], {})
-    _visitor(struct)(value, found)
-    if not show_secrets and _struct_may_hold_secrets(struct):
-        # undeclared parts: unknown tags and bytes left over
-        _tag_visitor(struct)(value, found)
-        if UNDECODED in value:
-            value[UNDECODED] = _mask(None, UNDECODED, (value,), found)
+    # in what is not declared, a secret may be anywhere: in unknown tags and in bytes left over
+    undeclared = not show_secrets and _struct_may_hold_secrets(struct)
+    _visitor(struct, tags=undeclared)(value, found)
+    if undeclared and UNDECODED in value:
+        value[UNDECODED] = _mask(None, UNDECODED, (value,), found)
     return found.masked, found.decoded
 
 
@@ -160,13 +159,8 @@ class _SecretsScope(msgspec.Struct):
 
 
 @cache
-def _visitor(struct: wire.Struct) -> Visitor:
-    return compiled(plan_of([struct], _choose))
-
-
-@cache
-def _tag_visitor(struct: wire.Struct) -> Visitor:
-    return compiled(plan_of([struct], lambda *_: None, _mask_tags))
+def _visitor(struct: wire.Struct, *, tags: bool) -> Visitor:
+    return compiled(plan_of([struct], _choose, _mask_tags if tags else None))
 
 
 def _choose(member: wire.Member, _: wire.Struct) -> Step | None:

@@ -21,7 +21,7 @@ from dissectors.domains import STREAMS_ASSIGNOR_ERROR
 from dissectors.embedded.layout import Layout
 from dissectors.embedded.streams_subscription import SubscriptionInfoData
 from dissectors.errors import DecodeError
-from dissectors.schema import Array, Field, Int32, Int64, Message, SizedType
+from dissectors.schema import Array, Int32, Int64, Message, SizedType
 
 
 class ModifiedUtf8(wire.SizedLeaf):
@@ -76,19 +76,19 @@ JavaUtf = SizedType(ModifiedUtf8)
 JavaChars = SizedType(Utf16)
 
 
-def _task() -> tuple[Field, ...]:
-    return (
-        "subtopology" / Int32 * "subtopology (topic group) of the task",
-        "partition" / Int32 * "partition of the task",
-        "named_topology" / JavaChars @ "10+" * "named topology the task belongs to; null = none",
-    )
-
-
-def _topic_partitions() -> Array:
-    return Array(
-        "topic" / JavaUtf * "topic name",
-        "partition" / Int32 * "partition",
-    )
+_TASK = (
+    "subtopology" / Int32 * "subtopology (topic group) of the task",
+    "partition" / Int32 * "partition of the task",
+    "named_topology" / JavaChars @ "10+" * "named topology the task belongs to; null = none",
+)
+_TOPIC_PARTITIONS = Array(
+    "topic" / JavaUtf * "topic name",
+    "partition" / Int32 * "partition",
+)
+_INDEXED_PARTITIONS = Array(
+    "topic_index" / Int32 * "index into topic_dictionary",
+    "partition" / Int32 * "partition",
+)
 
 
 def _hosts(partitions: Array) -> Array:
@@ -99,45 +99,37 @@ def _hosts(partitions: Array) -> Array:
     )
 
 
-def _indexed_partitions() -> Array:
-    return Array(
-        "topic_index" / Int32 * "index into topic_dictionary",
-        "partition" / Int32 * "partition",
-    )
-
-
-def _tasks() -> tuple[Field, ...]:
-    return (
-        "version" / Int32 * "version of this format that all members can read",
-        "commonly_supported_version" / Int32 @ "3+" * "newest version that all members support; a lower one in use "
-        "than this asks for a rolling upgrade's second round",
-        "active_tasks" / Array(*_task()) * "tasks to run, in the order of the assigned partitions",
-        "standby_tasks" / Array(
-            *_task(),
-            "partitions" / _topic_partitions() * "changelog or source partitions to keep a copy of",
-        ) * "tasks to keep a copy of the state of",
-    )  # fmt: skip
+_TASKS = (
+    "version" / Int32 * "version of this format that all members can read",
+    "commonly_supported_version" / Int32 @ "3+" * "newest version that all members support; a lower one in use "
+    "than this asks for a rolling upgrade's second round",
+    "active_tasks" / Array(*_TASK) * "tasks to run, in the order of the assigned partitions",
+    "standby_tasks" / Array(
+        *_TASK,
+        "partitions" / _TOPIC_PARTITIONS * "changelog or source partitions to keep a copy of",
+    ) * "tasks to keep a copy of the state of",
+)  # fmt: skip
 
 
 # The encoders of 0.10.1 and 1.0 write the hosts in version 1 too; their decoders leave them unread.
 _StreamsAssignmentInfoUntil10 = Message(
     "StreamsAssignmentInfo", None, "data", "1", "none",
-    *_tasks(),
-    "partitions_by_host" / _hosts(_topic_partitions()) * "which instance holds which partitions' state",
+    *_TASKS,
+    "partitions_by_host" / _hosts(_TOPIC_PARTITIONS) * "which instance holds which partitions' state",
 )  # fmt: skip
 
 StreamsAssignmentInfo = Message(
     "StreamsAssignmentInfo", None, "data", "1-11", "none",
-    *_tasks(),
-    "partitions_by_host" / _hosts(_topic_partitions())
+    *_TASKS,
+    "partitions_by_host" / _hosts(_TOPIC_PARTITIONS)
     @ "2-4" * "which instance holds which partitions' state (interactive queries)",
     "topic_dictionary" / Array(
         "topic_index" / Int32 * "number that stands for the topic in what follows",
         "topic" / JavaUtf * "topic name",
     ) @ "5+" * "topic names, so that each is sent once",
-    "active_partitions_by_host" / _hosts(_indexed_partitions())
+    "active_partitions_by_host" / _hosts(_INDEXED_PARTITIONS)
     @ "5+" * "which instance holds which partitions' state (interactive queries)",
-    "standby_partitions_by_host" / _hosts(_indexed_partitions())
+    "standby_partitions_by_host" / _hosts(_INDEXED_PARTITIONS)
     @ "6+" * "which instance holds which partitions' standby copies (KIP-535)",
     "error_code" / Int32.of(STREAMS_ASSIGNOR_ERROR) @ "4+" * "why the leader could not assign; 0 = it could",
     "next_rebalance_ms" / Int64 @ "7+" * "when the member shall trigger a probing rebalance, ms since 1970; "

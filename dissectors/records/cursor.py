@@ -23,6 +23,7 @@ def read_varint(buf: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
     :raises DecodeError: if the bytes end early, or the value needs more than ``bits`` bits
     """
     start = pos
+    # not by wire.read_leb128: in large batches, its call for one record in five adds half of all calls
     try:
         byte = buf[pos]
         value = byte & 0x7F

@@ -15,8 +15,8 @@ from captures.exchanges.columns.builders import Column, ColumnBuilder
 from captures.exchanges.projected_reader import BATCH_HEADERS, Part, Parts
 from captures.exchanges.shapes import RecordTallies, header_facts, offset_behind, offset_reached
 from captures.meaning.exchange import Body, Names, items, number, rows, text
-from captures.meaning.flows import CARRIERS, asked_for, carried, named
 from captures.meaning.payload import headers, payload
+from captures.meaning.topic_partitions import CARRIERS, asked_for, carried, named
 from captures.meaning.topic_partitions import index as partition_of
 from dissectors.api_keys import ApiKey
 from dissectors.codec import CODEC_LABELS

@@ -18,8 +18,7 @@ or a certificate to read.
 
 from __future__ import annotations
 
-from captures.packets.tls.connection import TlsConnection, TlsLimits
-from captures.packets.tls.events import Alert, DecryptionStopped, Event, MissingData, Plaintext
-from captures.packets.tls.info import TlsInfo
+from captures.packets.tls.connection import TlsConnection
+from captures.packets.tls.events import Alert, DecryptionStopped, Event, MissingData, Plaintext, TlsInfo
 from captures.packets.tls.keylog import KeyLog
 from captures.packets.tls.records import is_client_hello, looks_like_tls

@@ -13,11 +13,7 @@ Rules of the two versions for a reader:
 
 from __future__ import annotations
 
-from functools import partial
-
-import msgspec
-
-from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plaintext
+from captures.packets.tls.events import Alert, DecryptionStopped, Event, Plaintext, TlsInfo
 from captures.packets.tls.half import TlsHalf
 from captures.packets.tls.handshake import (
     TLS13,
@@ -32,7 +28,6 @@ from captures.packets.tls.handshake import (
     plausible_start,
     version_name,
 )
-from captures.packets.tls.info import TlsInfo
 from captures.packets.tls.keylog import KeyLog
 from captures.packets.tls.keys import Epoch, Keys, Negotiation, NoKeys, Remedy
 from captures.packets.tls.records import (
@@ -53,15 +48,6 @@ _OTHER = {Side.CLIENT: Side.BROKER, Side.BROKER: Side.CLIENT}
 _EARLY_PASSES = 4096
 
 
-class TlsLimits(msgspec.Struct, frozen=True):
-    """Memory limits of one connection.
-
-    :ivar max_waiting: ciphertext per side, in bytes, that waits for a secret or for the other side
-    """
-
-    max_waiting: int = msgspec.field(default_factory=partial(limit, "tls_bytes"))
-
-
 class TlsConnection:
     """Decrypts one connection, and describes it if it cannot be decrypted.
 
@@ -72,10 +58,10 @@ class TlsConnection:
     :ivar info: description of the connection so far
     """
 
-    def __init__(self, keylog: KeyLog | None = None, limits: TlsLimits | None = None) -> None:
+    def __init__(self, keylog: KeyLog | None = None) -> None:
         self.info = TlsInfo()
         self._keys = Keys(keylog)
-        self._limits = limits or TlsLimits()
+        self._most_waiting = limit("tls_bytes")
         self._halves = {Side.BROKER: TlsHalf(Side.BROKER), Side.CLIENT: TlsHalf(Side.CLIENT)}
         self._events: list[Event] = []
         self._generation = -1  # generation of the key log at the last lookup of secrets
@@ -166,8 +152,8 @@ class TlsConnection:
                     if half.queue:
                         half.queue.popleft()
         for half in self._halves.values():
-            if half.held > self._limits.max_waiting:
-                held = f"{self._limits.max_waiting >> 10} KiB"
+            if half.held > self._most_waiting:
+                held = f"{self._most_waiting >> 10} KiB"
                 self._stop(half, f"{half.wants}; no more than {held} of ciphertext are kept waiting")
 
     def _take(self, half: TlsHalf, item: TlsRecord | RecordHole) -> bool:

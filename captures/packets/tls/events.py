@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dissectors.conversation import Side
+from dissectors.conversation.foreign import TLS_ALERTS
 
 
 class Plaintext(msgspec.Struct):
@@ -48,44 +49,6 @@ class DecryptionStopped(msgspec.Struct):
     reason: str
 
 
-#: alert descriptions (IANA registry "TLS Alerts")
-ALERTS = {
-    0: "close_notify",
-    10: "unexpected_message",
-    20: "bad_record_mac",
-    21: "decryption_failed",
-    22: "record_overflow",
-    30: "decompression_failure",
-    40: "handshake_failure",
-    41: "no_certificate",
-    42: "bad_certificate",
-    43: "unsupported_certificate",
-    44: "certificate_revoked",
-    45: "certificate_expired",
-    46: "certificate_unknown",
-    47: "illegal_parameter",
-    48: "unknown_ca",
-    49: "access_denied",
-    50: "decode_error",
-    51: "decrypt_error",
-    60: "export_restriction",
-    70: "protocol_version",
-    71: "insufficient_security",
-    80: "internal_error",
-    86: "inappropriate_fallback",
-    90: "user_canceled",
-    100: "no_renegotiation",
-    109: "missing_extension",
-    110: "unsupported_extension",
-    111: "certificate_unobtainable",
-    112: "unrecognized_name",
-    113: "bad_certificate_status_response",
-    114: "bad_certificate_hash_value",
-    115: "unknown_psk_identity",
-    116: "certificate_required",
-    120: "no_application_protocol",
-}
-
 #: usual meaning of common alerts
 _MEANINGS = {
     "bad_certificate": "the peer's certificate does not verify",
@@ -121,7 +84,7 @@ class Alert(msgspec.Struct):
     @property
     def name(self) -> str:
         """The description's name, such as ``unknown_ca``."""
-        return ALERTS.get(self.code, f"alert {self.code}")
+        return TLS_ALERTS.get(self.code, f"alert {self.code}")
 
     @property
     def text(self) -> str:
@@ -132,3 +95,66 @@ class Alert(msgspec.Struct):
 
 
 Event = Plaintext | MissingData | Alert | DecryptionStopped
+
+_MAX_NOTES = 16
+_MAX_ALERTS = 16
+
+
+class TlsInfo(msgspec.Struct):
+    """A connection as listed; it grows as more is seen. Empty strings and tuples mean not seen.
+
+    :ivar version: the version in use, such as ``TLS 1.3``
+    :ivar suite: the cipher suite by its IANA name
+    :ivar server_name: the name requested by the client (SNI)
+    :ivar offered_alpn: application protocols offered by the client
+    :ivar alpn: the one chosen by the server; in TLS 1.3 only visible when decrypted
+    :ivar certificate: names of the server's certificate, common name first; in TLS 1.3 only when decrypted
+    :ivar client_certificate: names of the client's certificate
+    :ivar resumed: an earlier session was resumed; None if unknown
+    :ivar early_data: the client sent application data before the end of the handshake (0-RTT), and it was accepted
+    :ivar client_random: key by which a key log lists the secrets
+    :ivar alerts: readable alerts, at most 16
+    :ivar notes: other oddities, at most 16
+    :ivar records: number of decrypted application data records
+    :ivar reason: why something is not decrypted; empty if everything is
+    """
+
+    version: str = ""
+    suite: str = ""
+    server_name: str = ""
+    offered_alpn: tuple[str, ...] = ()
+    alpn: str = ""
+    certificate: tuple[str, ...] = ()
+    client_certificate: tuple[str, ...] = ()
+    resumed: bool | None = None
+    early_data: bool = False
+    client_random: bytes = b""
+    alerts: list[Alert] = []
+    notes: list[str] = []
+    records: int = 0
+    reason: str = ""
+
+    def note(self, text: str) -> None:
+        """Add a remark, once."""
+        if text not in self.notes and len(self.notes) < _MAX_NOTES:
+            self.notes.append(text)
+
+    def add_alert(self, alert: Alert) -> None:
+        if len(self.alerts) < _MAX_ALERTS:
+            self.alerts.append(alert)
+
+    def summary(self) -> str:
+        """Return one line for a list of connections."""
+        named = (
+            ("SNI", self.server_name),
+            ("ALPN", self.alpn),
+            ("ALPN offered", "" if self.alpn else " ".join(self.offered_alpn)),
+            ("certificate", " ".join(self.certificate)),
+            ("client certificate", " ".join(self.client_certificate)),
+        )
+        parts = [self.version or "TLS", self.suite, *(f"{what} {value}" for what, value in named if value)]
+        parts += ["resumed" if self.resumed else "", "early data" if self.early_data else ""]
+        parts += [alert.text for alert in self.alerts if alert.name != "close_notify"]
+        if self.reason:
+            parts.append(f"{'decryption stopped' if self.records else 'not decrypted'}: {self.reason}")
+        return ", ".join(filter(None, parts))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from captures.exchanges import Exchange
 from captures.exchanges.exchange import annotate
 from captures.exchanges.table import Flag
-from captures.filters import Context, binding, grammar
+from captures.filters import Context, binding, grammar, nodes
 from captures.filters.columns import fields_of
 from captures.filters.fields import Field
 from captures.filters.paths import Path
@@ -53,11 +53,11 @@ class Matcher:
 def _possible(bound: binding.Bound) -> frozenset[int]:
     """Return the keys of the APIs whose frames may match a filter."""
     match bound:
-        case binding.AllOf(items):
+        case nodes.And(items):
             return ALL_APIS.intersection(*map(_possible, items))
-        case binding.AnyOf(items):
+        case nodes.Or(items):
             return frozenset[int]().union(*map(_possible, items))
-        case binding.Inverse(item):
+        case nodes.Not(item):
             return _possibly_not(item)
         case binding.Test(Path(apis=keys), _):
             return keys
@@ -73,11 +73,11 @@ def _possible(bound: binding.Bound) -> frozenset[int]:
 def _possibly_not(bound: binding.Bound) -> frozenset[int]:
     """Return the keys of the APIs whose frames may fail to match a filter."""
     match bound:
-        case binding.AllOf(items):
+        case nodes.And(items):
             return frozenset[int]().union(*map(_possibly_not, items))
-        case binding.AnyOf(items):
+        case nodes.Or(items):
             return ALL_APIS.intersection(*map(_possibly_not, items))
-        case binding.Inverse(item):
+        case nodes.Not(item):
             return _possible(item)
         case binding.Test(Field(name="api"), predicate):
             return _named(lambda name: not predicate.holds(name))

@@ -16,9 +16,9 @@ from dissectors.sides import SIDES
     ("kind", "choices"),
     [
         ("topic", [mentions._topic_fields]),
-        ("group", [mentions._group_fields]),
-        ("member", [mentions._member_fields]),
-        ("transaction", [mentions._transaction_fields]),
+        ("group", [mentions._GROUPS._choice]),
+        ("member", [mentions._MEMBERS._choice]),
+        ("transaction", [mentions._TRANSACTIONS._choice]),
         ("producer", [mentions._producer_fields]),
         ("records", [_records_fields]),
     ],

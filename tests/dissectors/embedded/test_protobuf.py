@@ -21,7 +21,7 @@ NESTED: Schema = {
     5: ProtobufField("doubles", protobuf.DOUBLE, repeated=True),
     6: ProtobufField("flag", protobuf.BOOL),
     7: ProtobufField("many", lambda: NESTED, repeated=True),
-    8: ProtobufField("word", protobuf.FIXED_UINT32),
+    8: ProtobufField("word", protobuf.Scalar(protobuf.FIXED32, lambda raw: int.from_bytes(raw, "little"))),
     9: ProtobufField("signed", protobuf.FIXED_INT64),
 }
 

@@ -18,12 +18,12 @@ from captures.packets.tls import (
     MissingData,
     Plaintext,
     TlsConnection,
-    TlsLimits,
 )
 from captures.packets.tls.ciphers import RecordCipher, expand_label, next_secret, tls13_cipher
 from captures.packets.tls.handshake import MessageReader, parse_client_hello, parse_server_hello
 from captures.packets.tls.records import RecordReader, TlsRecord, Undecryptable
 from captures.packets.tls.suites import suite
+from dissectors.budget import changed
 from dissectors.conversation import Side
 from tests.captures.packets.tls.peers import (
     NO_ENCRYPT_THEN_MAC,
@@ -508,7 +508,8 @@ def test_waiting_that_is_given_up() -> None:
 def test_what_waits_is_bounded() -> None:
     made = simple(TLS13)
     keylog = KeyLog(growing=True)
-    tls = TlsConnection(keylog, TlsLimits(max_waiting=50_000))
+    with changed(tls_bytes=50_000):
+        tls = TlsConnection(keylog)
     events = [event for side, data in made.flights for event in tls.receive(side, data)]
     assert [type(e) for e in events] == [DecryptionStopped]
     assert tls.info.reason.endswith("no more than 48 KiB of ciphertext are kept waiting")
