@@ -40,13 +40,11 @@ class ReadOptions:
     :ivar filter: only exchanges that match it (docs/filters.md) become rows and are analyzed
     :ivar keylog: path of a TLS key log, on the machine of the driver
     :ivar range_bytes: bytes of a capture that one task reads
-    :ivar buckets: number of tasks that stitch connections across range edges
     """
 
     filter: str | None = None
     keylog: str | None = None
     range_bytes: int = RANGE_BYTES
-    buckets: int = 8
 
 
 @dataclass(slots=True)
@@ -113,7 +111,7 @@ def _read(
     rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=wanted.columns)
     learn = rows.needs is not Needs.HEADER or wanted.filter is not None or len(rows.tables) < len(chosen)
     keylog = Path(how.keylog).read_bytes() if how.keylog else b""
-    given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
+    given = Input(make_plan(paths, how.range_bytes), keylog, learn=learn)
     reading = SparkCaptureReader(spark, given)
     return _ReadCapture(spark, reading, Task.of(reading.read, wanted))
 

@@ -41,9 +41,6 @@ from captures.tables.single import READING, WRITING, Progress, TableRequest, sil
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BUCKETS = 8
-"""Number of tasks that stitch connections, unless the capture has more than _RANGES_A_BUCKET ranges for each."""
-_RANGES_A_BUCKET = 64
 _WHOLE, _EXCHANGES = "kproxy-whole", "kproxy-exchanges"
 """Scheduler pools, as in ``pools.xml``."""
 
@@ -69,7 +66,7 @@ def write_tables(
         found: RunInputs[Plan], folder: Folder, wanted: TableRequest
     ) -> tuple[list[Part], dict[str, Any]]:
         keylog = Path(options.keylog).read_bytes() if options.keylog else b""
-        given = Input(found.read, keylog, max(_BUCKETS, len(found.read.ranges) // _RANGES_A_BUCKET))
+        given = Input(found.read, keylog)
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
             with watched(spark, READING, progress):
                 reading = SparkCaptureReader(spark, given)

@@ -96,7 +96,7 @@ _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 """The Spark worker that pushes filters; others reject a reader with pushFilters unless the session pushes filters."""
 _OPTIONS = (
     *("path", "paths", "table", "columns", "filter", "keylog"),
-    *("range_bytes", "buckets", "settled", "maxFilesPerTrigger"),
+    *("range_bytes", "settled", "maxFilesPerTrigger"),
 )
 
 
@@ -114,7 +114,6 @@ class Options:
     :ivar filter: only exchanges that match it (docs/filters.md) become rows
     :ivar keylog: path of a TLS key log, on every machine
     :ivar range_bytes: bytes that a task reads
-    :ivar buckets: of ``parts``: number of tasks that stitch connections
     :ivar settled: of streams: seconds as in :data:`SETTLED`
     :ivar most_files: of streams: files per batch, 0 for no limit
     """
@@ -125,7 +124,6 @@ class Options:
     filter: str | None = None
     keylog: str | None = None
     range_bytes: int = RANGE_BYTES
-    buckets: int = 8
     settled: float = SETTLED
     most_files: int = 0
 
@@ -156,7 +154,6 @@ class Options:
             options.get("filter"),
             options.get("keylog"),
             _number(options, "range_bytes", RANGE_BYTES),
-            _number(options, "buckets", 8),
             _seconds(options, "settled", SETTLED),
             _number(options, "maxfilespertrigger", 0),  # named as in Spark's own sources
         )
@@ -320,7 +317,7 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
         return [FilesPartition(tuple(map(absolute, paths)))]
     rows = ExchangeTables(request.tables, names=lambda _: None, run=0, columns=request.columns)
     learn = rows.needs is not Needs.HEADER or wanted is not None
-    given = Input(make_plan(paths, options.range_bytes), options.secrets(), options.buckets, learn)
+    given = Input(make_plan(paths, options.range_bytes), options.secrets(), learn=learn)
     read = read_here(given, os.cpu_count() or 1, (MARK, EDGES))
     numbered, plan = read.numbered, read.given.plan
     made: list[InputPartition] = []
@@ -507,7 +504,7 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             plan = make_plan(there, self._options.range_bytes)
         except CaptureError:  # no file is a capture
             return []
-        given = Input(plan, b"", self._options.buckets)
+        given = Input(plan)
         return [
             StreamPartition(
                 pack(replace(given, plan=_only(plan, range(*part.files), plan.ranges))),
