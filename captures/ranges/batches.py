@@ -48,7 +48,7 @@ def stitch_and_number_batch(
             source,
             given.plan.ranges,
             bases(marks, counts.packets),
-            clocks=clocks_of(marks).starts,
+            clocks=clocks_of([mark.clock for mark in marks]).starts,
             keylog=given.secrets(secret for mark in marks for secret in mark.secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
             carried=before.carried,

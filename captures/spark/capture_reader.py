@@ -92,9 +92,7 @@ def batches_of(outputs: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
         ]
     )
     for each in outputs:
-        columns = [[each.part], [each.kind], [each.bucket], [each.data]]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.record_batch(arrays, schema=schema)
+        yield pa.RecordBatch.from_pylist([each._asdict()], schema)
 
 
 class _BucketStitcher:

@@ -105,7 +105,7 @@ class _CumulativeTables:
         )
         if self._tables is None:
             self._capture = WholeCapture(source, whole)
-            self._capture.names = task.names
+            self._capture.names = self._wanted.names
             self._tables = WholeTables(
                 self._capture,
                 self._knowledge.topic_name,

@@ -60,8 +60,6 @@ from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, rea
 from captures.ranges.plan import RANGE_BYTES, Plan, Range, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
 from captures.spark.task import Task
-from captures.tables.columns import Needs
-from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, TABLES, ddl
 from captures.tables.schema import schema as arrow_schema
 from captures.tables.single import CaptureTables, TableRequest
@@ -315,8 +313,7 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     wanted = request.filter
     if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
         return [FilesPartition(tuple(map(absolute, paths)))]
-    rows = ExchangeTables(request.tables, names=lambda _: None, run=0, columns=request.columns)
-    learn = rows.needs is not Needs.HEADER or wanted is not None
+    learn = request.header_columns(request.tables) is None
     given = Input(make_plan(paths, options.range_bytes), options.secrets(), learn=learn)
     read = read_here(given, os.cpu_count() or 1, (MARK, EDGES))
     numbered, plan = read.numbered, read.given.plan
