@@ -10,7 +10,7 @@ than :data:`~captures.packets.clock.STEP` too early has to be read again, with t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,22 +111,14 @@ class Clocks(NamedTuple):
     state: ClockState | None = None
 
 
-class HasClock(Protocol):
-    """Holder of a range's clock, such as a :class:`~captures.ranges.edges.SyncPoint`."""
-
-    @property
-    def clock(self) -> ClockSpan | None: ...
-
-
-def clocks_of(marks: Sequence[HasClock]) -> Clocks:
+def clocks_of(spans: Sequence[ClockSpan | None]) -> Clocks:
     """Return the corrections that map the clocks of ranges to one.
 
-    :param marks: of all ranges, in order
+    :param spans: of all ranges, in order; None for those without packets
     """
     state: ClockState | None = None
     starts: list[ClockStart] = []
-    for mark in marks:
-        span = mark.clock
+    for span in spans:
         if span is None:
             starts.append(ClockStart())
             continue
@@ -135,7 +127,7 @@ def clocks_of(marks: Sequence[HasClock]) -> Clocks:
             state = span.after
             continue
         if state is None or span.begin is not None or _is_too_early(span, state):
-            missing = len(marks) - len(starts)
+            missing = len(spans) - len(starts)
             return Clocks([*starts, *[ClockStart()] * missing], len(starts), state)
         latest, after = state.latest - state.lag, span.after
         starts.append(ClockStart(state.lag, state.latest))

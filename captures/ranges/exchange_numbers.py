@@ -178,7 +178,7 @@ class PriorCounts:
     packets: int = 0
     exchanges: int = 0
     connections: int = 0
-    ids: Mapping[tuple[Pair, int], int] = field(default_factory=dict)
+    ids: dict[tuple[Pair, int], int] = field(default_factory=dict)
 
 
 NOTHING = PriorCounts()

@@ -11,7 +11,6 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.notes import NO_NOTE, Note, Notes
-from captures.exchanges.projected_reader import ProjectedReader
 from captures.interventions import UNTOUCHED, Interventions
 from captures.packets import JoinedSource
 from captures.packets.index import Places
@@ -36,6 +35,9 @@ class NotesOfRows(Notes):
 
     def of(self, row: int) -> Note:
         return self.given[row][0] or NO_NOTE if row in self.given else super().of(row)
+
+    def all(self) -> dict[int, Note]:
+        return super().all() | {row: note for row, (note, _) in self.given.items() if note}
 
     def interventions(self, row: int, values: Any = None) -> Interventions:
         return self.given[row][1] or UNTOUCHED if row in self.given else super().interventions(row, values)
@@ -160,10 +162,6 @@ class RangeExchanges:
         reader = _Reader(self.capture, self._order.numbers, knowledge=known, **options)
         reader.extend(self._order.rows)
         return reader
-
-    def projected(self, needs: Any) -> ProjectedReader:
-        """Return a reader of chosen fields of the rows of :attr:`capture`."""
-        return ProjectedReader(self.capture, needs)
 
 
 def _chosen(capture: Capture, good: np.ndarray[Any, Any], context: Context) -> _Order:

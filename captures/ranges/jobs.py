@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from captures.packets.tls import KeyLog
 from captures.ranges.clocks import clocks_of
-from captures.ranges.edges import Edges, SyncPoint, pack, unpack
+from captures.ranges.edges import SyncPoint, pack, unpack
 from captures.ranges.exchange_numbers import (
     NOTHING,
     Context,
@@ -121,7 +121,7 @@ def misread(plan: Plan, marks: Sequence[SyncPoint]) -> list[Range]:
         if follows and mark.begin != before.end and not (part.known and part.begin == before.end):
             found.append(replace(part, begin=before.end, known=True))
     if not found:
-        clocks = clocks_of(marks)
+        clocks = clocks_of([mark.clock for mark in marks])
         if clocks.wrong is not None:
             found.append(replace(plan.ranges[clocks.wrong], clock=clocks.state))
     return found
@@ -176,25 +176,11 @@ def stitch_bucket(
             source,
             given.plan.ranges,
             bases(marks),
-            _LazyEdges(sorted(packed)),
-            clocks=clocks_of(marks).starts,
+            sorted(packed),
+            clocks=clocks_of([mark.clock for mark in marks]).starts,
             keylog=given.secrets(secrets),
             in_place=[given.in_place(part) for part in given.plan.ranges],
         )
-
-
-class _LazyEdges:
-    """Packed edges that are unpacked on each iteration.
-
-    :param packed: numbers of ranges, and their packed edges
-    """
-
-    def __init__(self, packed: Sequence[tuple[int, bytes]]) -> None:
-        self._packed = packed
-
-    def __iter__(self) -> Iterator[tuple[int, Edges]]:
-        for part, data in self._packed:
-            yield part, unpack(data)
 
 
 def number_all(

@@ -8,7 +8,7 @@ so from its first packet to its last. The result is thus that of one reading of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from captures.packets.reorder import BEHIND
 from captures.packets.source import KEPT
 from captures.packets.tls import KeyLog
 from captures.ranges.clocks import ClockStart, GivenClock
-from captures.ranges.edges import Edges, Packets, Pair, SplitConnection
+from captures.ranges.edges import Edges, Packets, Pair, SplitConnection, pair_of, unpack
 from captures.ranges.plan import Range
 from captures.ranges.range_reader import facts_of, packets_between
 from captures.ranges.whole_connections import Piece, StitchedConnections, StitchedExchange, WholeConnection
@@ -284,8 +284,7 @@ class Stitcher:
         capture = self._capture
         for connection in range(self._known, len(capture.connections)):
             state = capture.freeze(connection)
-            pair = (state.a, state.b) if state.a <= state.b else (state.b, state.a)
-            chain = self._chains[pair]
+            chain = self._chains[pair_of(state.a, state.b)]
             generation = state.generation
             if chain.whole >= 0:
                 generation = self._made.connections[chain.whole].generation + 1
@@ -601,7 +600,7 @@ def stitch(
     source: JoinedSource,
     ranges: Sequence[Range],
     bases: Sequence[int],
-    edges_of_ranges: Iterable[tuple[int, Edges]],
+    packed: Sequence[tuple[int, bytes]],
     **options: Any,
 ) -> StitchedConnections:
     """Stitch connections.
@@ -609,13 +608,13 @@ def stitch(
     An accepted reading may turn out to be incomplete: bytes that are retransmitted much later may differ. Everything is
     then repeated without it.
 
-    :param edges_of_ranges: numbers of ranges and their edges, in order; it may be iterated several times
+    :param packed: numbers of ranges and their packed edges, in order
     """
     refused: set[tuple[int, int]] = set()
     while True:
         stitcher = Stitcher(source, ranges, bases, refused=refused, **options)
-        for number, edges in edges_of_ranges:
-            stitcher.feed(number, edges)
+        for number, data in packed:
+            stitcher.feed(number, unpack(data))
         made = stitcher.finish()
         if not stitcher.too_early:
             return made

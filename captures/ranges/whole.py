@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from captures.arrays import Int64s
 from captures.exchanges import ExchangeTable
 from captures.exchanges.checkpoints import CONNECTION_COLUMNS, Endpoint
-from captures.exchanges.samples import Sample
+from captures.exchanges.samples import Samples
 from captures.exchanges.single import Skip
 from captures.faults import Faults
-from captures.interventions import Interventions, UpstreamBroker
+from captures.interventions import Interventions
 from captures.names import Names
 from captures.packets import AddressBook, Connections, JoinedSource, Statistics
 from captures.packets.observation import Observation
@@ -34,23 +34,6 @@ class _Decryption(NamedTuple):
     """The TLS connections, by id."""
 
     tls: dict[int, _Tls]
-
-
-class WholeSamples(NamedTuple):
-    """The kernel's TCP statistics of connections, in place of :class:`~captures.exchanges.samples.Samples`."""
-
-    samples: list[Sample]
-    upstreams: dict[int, UpstreamBroker]
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    def __iter__(self) -> Iterator[Sample]:  # type: ignore[override]
-        return iter(self.samples)
-
-    def of(self, connection: int) -> list[Sample]:
-        """Return the samples of one connection."""
-        return [sample for sample in self.samples if sample.connection == connection]
 
 
 class WholeNotes(NamedTuple):
@@ -115,8 +98,8 @@ class WholeCapture:
             for number, of_connection in found.get("samples", {}).items()
             for sample in of_connection
         ]
-        upstreams = found.get("upstream", {})
-        self.samples = WholeSamples(sorted(samples, key=lambda sample: sample.packet), upstreams)
+        self.samples = Samples(self.connections)
+        self.samples.restore(sorted(samples, key=lambda sample: sample.packet), found.get("upstream", {}))
         self.skipped = [
             Skip(2 * number + side, position, size, reason, at_end)
             for number, of_connection in found.get("skipped", {}).items()

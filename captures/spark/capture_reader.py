@@ -7,14 +7,13 @@ that are finished in their range stay in the partition that read it until they a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from captures.arrays import Int64s
-from captures.ranges.batches import BatchState, number_batch, stitch_batch
-from captures.ranges.edges import pack, unpack
+from captures.ranges.edges import SyncPoint, pack, unpack
 from captures.ranges.exchange_numbers import NumberedBucket, NumberedRanges, bases, number
 from captures.ranges.jobs import (
     EDGES,
@@ -43,6 +42,9 @@ _TOGETHER = "bucket int, part int, data binary"
 """What stitching gives: a packed :class:`~captures.ranges.exchange_numbers.RangePiece` for a range, or else
 :data:`_SUMMARY` or :data:`_CONNECTIONS` of the bucket."""
 _SUMMARY, _CONNECTIONS = -1, -2
+_BUCKETS = 8
+"""Number of tasks that stitch connections, unless the capture has more than _RANGES_A_BUCKET ranges for each."""
+_RANGES_A_BUCKET = 64
 
 
 class RowFunction:
@@ -90,42 +92,29 @@ def batches_of(outputs: Iterable[RangeOutput]) -> Iterator[pa.RecordBatch]:
         ]
     )
     for each in outputs:
-        columns = [[each.part], [each.kind], [each.bucket], [each.data]]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.record_batch(arrays, schema=schema)
+        yield pa.RecordBatch.from_pylist([each._asdict()], schema)
 
 
 class _BucketStitcher:
     """Stitches the connections of each bucket; the rows of a bucket must be adjacent.
 
-    Yields rows of :data:`_TOGETHER`; of a capture read in batches, all results of a bucket as its :data:`_SUMMARY`.
-
-    :param before: state that earlier batches left, None if the capture is not read in batches
+    Yields rows of :data:`_TOGETHER`.
     """
 
-    def __init__(self, given: Input, marked: Sequence[RangeSummary], before: BatchState | None) -> None:
+    def __init__(self, given: Input, marks: Sequence[SyncPoint]) -> None:
         self._given = given
-        self._before = None if before is None else pack(before)
-        self._marks = pack(marked)
+        self._marks = pack(marks)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         marks = unpack(self._marks)
-        before = None if self._before is None else unpack(self._before)
         every = chain.from_iterable(columns_of(batch, "bucket", "part", "data") for batch in batches)
         for bucket, rows in groupby(every, key=itemgetter(0)):
-            packed = [(part, data) for _, part, data in rows if part >= 0]
-            results: Iterable[tuple[int, Any]]
-            if before is None:
-                of_ranges = [each.mark for each in marks]
-                made = stitch_bucket(self._given, of_ranges, packed)
-                summary, pieces = NumberedBucket.of(made, bases(of_ranges), {})
-                table = ConnectionTable.of(made.connections)
-                results = ((_SUMMARY, summary), (_CONNECTIONS, table), *pieces.items())
-            else:
-                results = ((_SUMMARY, stitch_batch(self._given, marks, before, bucket, packed)),)
-            for part, result in results:
+            made = stitch_bucket(self._given, marks, [(part, data) for _, part, data in rows])
+            summary, pieces = NumberedBucket.of(made, bases(marks), {})
+            table = ConnectionTable.of(made.connections)
+            for part, result in ((_SUMMARY, summary), (_CONNECTIONS, table), *pieces.items()):
                 columns = [pa.array([each], pa.int32()) for each in (bucket, part)]
                 columns.append(pa.array([pack(result)], pa.binary()))
                 yield pa.RecordBatch.from_arrays(columns, ["bucket", "part", "data"])
@@ -179,41 +168,35 @@ def packed_rows(spark: SparkSession, **columns: Sequence[bytes]) -> DataFrame:
 class SparkCaptureReader:
     """Reads a capture on Spark.
 
-    :param before: state that earlier batches left, None if the capture is not read in batches
     :ivar read: the result; its ``finished`` is empty, because those exchanges stay with Spark; so do connections, and
-        what they contribute to the contexts of ranges, unless the capture is read in batches
-    :ivar after: state for the next batch, None if the capture is not read in batches
+        what they contribute to the contexts of ranges
     :ivar finished: packed exchanges by range number: columns ``part`` and ``data``
     :ivar contexts: the contexts of the ranges, each in a partition of its own: rows of :data:`CONTEXTS`
-    :ivar connections: all connections, unless the capture is read in batches
+    :ivar connections: all connections
     """
 
-    def __init__(self, spark: SparkSession, given: Input, before: BatchState | None = None) -> None:
+    def __init__(self, spark: SparkSession, given: Input) -> None:
         self._spark = spark
-        self.after: BatchState | None = None
         self._kept: list[DataFrame] = []
         self._outputs: DataFrame
         self._found: dict[int, RangeSummary] = {}
+        given = replace(given, buckets=max(_BUCKETS, len(given.plan.ranges) // _RANGES_A_BUCKET))
         given, marked = settle(given, self._read(given, []), self._read)
         outputs = self._outputs
         self.finished: DataFrame = outputs.filter(f"kind = '{FINISHED}'").select("part", "data")
-        together = self._together(given, marked, outputs, before)
+        marks = [each.mark for each in marked]
+        edges = outputs.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
+        dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")
+        together = self._keep(dealt.mapInArrow(_BucketStitcher(given, marks), _TOGETHER))
         rows = together.filter("part < 0").sort("bucket").collect()
         found = {(row["part"], row["bucket"]): bytes(row["data"]) for row in rows}
         made = {bucket: unpack(data) for (part, bucket), data in found.items() if part == _SUMMARY}
-        self.connections: list[PackedConnections] = []
-        if before is None:
-            marks = [each.mark for each in marked]
-            numbered = number(given.plan, marks, list(made.values()), [each.facts for each in marked])
-            ids = dict(zip(made, numbered.ids, strict=True))
-            self.connections = [
-                PackedConnections(found[_CONNECTIONS, bucket], of_bucket) for bucket, of_bucket in ids.items()
-            ]
-            self.contexts = self._joined(numbered, together, ids)
-        else:
-            numbered, self.after = number_batch(given, marked, before, made)
-            contexts = packed_rows(spark, context=list(map(pack, numbered.contexts)))
-            self.contexts = contexts.repartitionById(len(numbered.contexts), "part")
+        numbered = number(given.plan, marks, list(made.values()), [each.facts for each in marked])
+        ids = dict(zip(made, numbered.ids, strict=True))
+        self.connections = [
+            PackedConnections(found[_CONNECTIONS, bucket], of_bucket) for bucket, of_bucket in ids.items()
+        ]
+        self.contexts = self._joined(numbered, together, ids)
         self.read = MergeResult(given, marked, [], numbered)
 
     def close(self) -> None:
@@ -235,16 +218,6 @@ class SparkCaptureReader:
         else:
             self._outputs, self._found = read, dict(_marks(read))
         return [self._found[number] for number in sorted(self._found)]
-
-    def _together(
-        self, given: Input, marked: list[RangeSummary], outputs: DataFrame, before: BatchState | None
-    ) -> DataFrame:
-        edges = outputs.filter(f"kind = '{EDGES}'").select("part", "bucket", "data")
-        if before is not None and before.carried:  # also buckets that no range has rows for
-            more = [(-1, bucket, bytearray()) for bucket in before.carried]
-            edges = edges.unionAll(self._spark.createDataFrame(more, "part int, bucket int, data binary"))
-        dealt = edges.repartition(given.buckets, "bucket").sortWithinPartitions("bucket")
-        return self._keep(dealt.mapInArrow(_BucketStitcher(given, marked, before), _TOGETHER))
 
     def _joined(self, numbered: NumberedRanges, together: DataFrame, ids: Mapping[int, Int64s]) -> DataFrame:
         """Return the contexts of ranges, with the pieces of all buckets."""

@@ -22,12 +22,14 @@ from captures.faults import Faults
 from captures.json_objects import to_json
 from captures.packets import CaptureError, Statistics
 from captures.packets.observation import Observation
-from captures.ranges.batches import BatchState
-from captures.ranges.jobs import Input, MergeResult
+from captures.ranges.batches import BatchState, stitch_and_number_batch
+from captures.ranges.edges import pack
+from captures.ranges.exchange_numbers import Context
+from captures.ranges.jobs import FINISHED, Input, MergeResult, RangeOutput
 from captures.ranges.plan import Plan, make_plan
 from captures.ranges.whole import WholeCapture, WholeCaptureData
 from captures.ranges.whole_connections import PackedConnections, WholeConnection
-from captures.spark.capture_reader import SparkCaptureReader
+from captures.spark.capture_reader import packed_rows, parts
 from captures.spark.source import Listing, finished, news
 from captures.spark.table_writer import RangeWriter
 from captures.spark.task import WRITTEN, Task, TaskResult, collected, faults_of
@@ -48,13 +50,12 @@ from captures.tables.whole_rows import WholeTables, needs
 from dissectors.session_context import SessionContext
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SETTLED = 10.0
 """Seconds without a write after which the newest file counts as finished."""
 _EVERY = 1.0
 """Seconds between two scans of the folder."""
-_BUCKETS = 8
 _GROWN = "it was written to after it was read: what came later is not in the tables"
 _WHOLE = "whole"
 """Name of the task that writes the tables over all batches."""
@@ -104,7 +105,7 @@ class _CumulativeTables:
         )
         if self._tables is None:
             self._capture = WholeCapture(source, whole)
-            self._capture.names = task.names
+            self._capture.names = self._wanted.names
             self._tables = WholeTables(
                 self._capture,
                 self._knowledge.topic_name,
@@ -162,7 +163,7 @@ class Follower:
         self._keylog = Path(options.keylog).read_bytes() if options.keylog else b""
         self._seen: Listing = {}
         self._grown: set[str] = set()
-        self._state = BatchState(_BUCKETS)
+        self._state = BatchState()
         self._batch = 0
         self._inputs: list[FileInput] = []
         self._begin = monotonic()
@@ -234,34 +235,33 @@ class Follower:
         self.summary = replace(self.summary, unreadable=(*self.summary.unreadable, *files))
 
     # ------------------------------------------------------------ a batch
-    def _reading(self, plan: Plan) -> SparkCaptureReader:
-        return SparkCaptureReader(self._spark, Input(plan, self._keylog, _BUCKETS), self._state)
+    def _read(self, plan: Plan) -> tuple[MergeResult, BatchState]:
+        """Read the ranges of a batch in parallel, and stitch their connections here; return the state after it."""
+        given = Input(plan, self._keylog)
+        outputs: dict[int, list[RangeOutput]] = {}
+        for row in parts(self._spark, given).filter(f"kind != '{FINISHED}'").collect():
+            outputs.setdefault(row["part"], []).append(
+                RangeOutput(row["part"], row["kind"], row["bucket"], bytes(row["data"]))
+            )
+        return stitch_and_number_batch(given, outputs, self._state)
 
     def _process(self, paths: Sequence[str]) -> None:
         """Find the state of connections at the end of files that are already in the tables."""
         plan = self._planned(paths)
         if plan is not None and plan.files:
-            reading = self._reading(plan)
-            reading.close()
-            assert reading.after is not None
-            self._state = reading.after
-            self._cumulative.add_connections(reading.read)
+            read, self._state = self._read(plan)
+            self._cumulative.add_connections(read)
 
     def _take(self, plan: Plan, inputs: Sequence[FileInput]) -> None:
         """Read a batch and commit it to the tables."""
         self._progress(READING, 0, 0)
-        reading = self._reading(plan)
-        try:
-            read, after = reading.read, reading.after
-            assert after is not None
-            task = Task.of(read, self._wanted, self._folder.staged)
-            self._progress(WRITING, 0, 0)
-            with ThreadPoolExecutor(1) as threads:
-                written = threads.submit(self._write, task, reading.contexts)
-                self._cumulative.add(task, read)
-                done = written.result()
-        finally:
-            reading.close()
+        read, after = self._read(plan)
+        task = Task.of(read, self._wanted, self._folder.staged)
+        self._progress(WRITING, 0, 0)
+        with ThreadPoolExecutor(1) as threads:
+            written = threads.submit(self._write, task, read.numbered.contexts)
+            self._cumulative.add(task, read)
+            done = written.result()
         of_the_whole = self._cumulative.write(self._folder)
         self._report(read, done, inputs, of_the_whole)
         parts = [part for each in done for part in each.parts]
@@ -275,12 +275,13 @@ class Follower:
         self._state = after
         self._batch += 1
 
-    def _write(self, task: Task, contexts: DataFrame) -> list[TaskResult]:
+    def _write(self, task: Task, contexts: Sequence[Context]) -> list[TaskResult]:
         tables = [name for name in self._wanted.tables if name in PER_EXCHANGE]
         if not tables:
             return []
         writer = RangeWriter(task, tables, prefix=f"{self._batch:05d}x")
-        found = collected(contexts.mapInArrow(writer, WRITTEN))
+        rows = packed_rows(self._spark, context=list(map(pack, contexts)))
+        found = collected(rows.repartitionById(len(contexts), "part").mapInArrow(writer, WRITTEN))
         return [each for _, each in sorted(found.items())]
 
     def _report(

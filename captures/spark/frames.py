@@ -21,9 +21,7 @@ from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import RowFunction, SparkCaptureReader
 from captures.spark.pipeline import processors, settings_of
 from captures.spark.table_writer import TableBuilder, dealt_out, header_rows
-from captures.spark.task import Task, header_only
-from captures.tables.columns import Needs
-from captures.tables.exchange_rows import ExchangeTables
+from captures.spark.task import Task
 from captures.tables.schema import PER_EXCHANGE, choose_tables, ddl
 from captures.tables.single import TableRequest
 from captures.tables.whole_rows import WholeTables
@@ -40,22 +38,11 @@ class ReadOptions:
     :ivar filter: only exchanges that match it (docs/filters.md) become rows and are analyzed
     :ivar keylog: path of a TLS key log, on the machine of the driver
     :ivar range_bytes: bytes of a capture that one task reads
-    :ivar buckets: number of tasks that stitch connections across range edges
     """
 
     filter: str | None = None
     keylog: str | None = None
     range_bytes: int = RANGE_BYTES
-    buckets: int = 8
-
-
-@dataclass(slots=True)
-class _ReadCapture:
-    """A capture whose ranges were read, ready to be decoded."""
-
-    spark: SparkSession
-    reading: SparkCaptureReader
-    task: Task
 
 
 def exchanges(
@@ -95,47 +82,29 @@ def tables(
     :raises ValueError: for an unknown table or column, or an invalid filter
     """
     chosen = choose_tables(names or None)
-    read = _read(spark, [paths] if isinstance(paths, str) else paths, columns, reading, chosen)
-    return {name: _frame(read, name) for name in chosen}
-
-
-def _read(
-    spark: SparkSession,
-    paths: Sequence[str],
-    columns: Sequence[str] | None,
-    how: ReadOptions,
-    chosen: Sequence[str],
-) -> _ReadCapture:
     wanted = TableRequest(
-        filter=compile_filter(how.filter) if how.filter else None,
+        filter=compile_filter(reading.filter) if reading.filter else None,
         columns={"exchanges": tuple(columns)} if columns else {},
     )
-    rows = ExchangeTables(chosen, names=_unnamed, run=0, columns=wanted.columns)
-    learn = rows.needs is not Needs.HEADER or wanted.filter is not None or len(rows.tables) < len(chosen)
-    keylog = Path(how.keylog).read_bytes() if how.keylog else b""
-    given = Input(make_plan(paths, how.range_bytes), keylog, how.buckets, learn)
-    reading = SparkCaptureReader(spark, given)
-    return _ReadCapture(spark, reading, Task.of(reading.read, wanted))
+    shapes = {name: ddl(name, wanted.columns.get(name)) for name in chosen}
+    keylog = Path(reading.keylog).read_bytes() if reading.keylog else b""
+    plan = make_plan([paths] if isinstance(paths, str) else paths, reading.range_bytes)
+    learn = wanted.header_columns(chosen) is None
+    capture = SparkCaptureReader(spark, Input(plan, keylog, learn=learn))
+    task = Task.of(capture.read, wanted).with_groups(capture.contexts)
+    return {name: _frame(spark, capture, task, name, shape) for name, shape in shapes.items()}
 
 
-def _unnamed(_: str) -> str | None:
-    return None
-
-
-def _frame(read: _ReadCapture, name: str) -> DataFrame:
-    columns = read.task.columns.get(name)
-    shape = ddl(name, columns)
-    contexts = read.reading.contexts
-    task = read.task.with_groups(contexts)
+def _frame(spark: SparkSession, capture: SparkCaptureReader, task: Task, name: str, shape: str) -> DataFrame:
+    contexts, read = capture.contexts, capture.read
     if name not in PER_EXCHANGE:
-        reading = read.reading
-        whole = whole_of(reading.read.numbered, reading.read.marks, reading.connections)
-        settings = settings_of(read.reading.read, task, (name,), TableRequest(), processors(read.spark))
+        whole = whole_of(read.numbered, read.marks, capture.connections)
+        settings = settings_of(read, task, (name,), processors(spark))
         maker = _TableMaker(TableBuilder(settings, whole))
-        return dealt_out(read.spark, contexts, settings, whole).mapInArrow(maker, shape)
-    header = header_only((name,), task)
-    if header is not None and not read.reading.read.noted:
-        together = read.reading.finished.join(contexts, "part").select("part", "context", "data")
+        return dealt_out(spark, contexts, settings, whole).mapInArrow(maker, shape)
+    header = task.wanted.header_columns((name,))
+    if header is not None and not read.noted:
+        together = capture.finished.join(contexts, "part").select("part", "context", "data")
         return together.mapInArrow(_HeaderRowMaker(header), shape)
     return contexts.mapInArrow(_RowMaker(task, name), shape)
 

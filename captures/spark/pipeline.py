@@ -11,39 +11,33 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from captures.packets import CaptureError
 from captures.packets.remote import absolute
 from captures.ranges.jobs import Input, MergeResult
-from captures.ranges.plan import Plan, make_plan
+from captures.ranges.plan import make_plan
 from captures.ranges.whole import whole_of
 from captures.spark.capture_reader import SparkCaptureReader
 from captures.spark.job_progress import watched
 from captures.spark.session import is_connect, running_session
 from captures.spark.table_writer import AnalysisSettings, HeaderWriter, RangeWriter, TableBuilder, dealt_out
-from captures.spark.task import WRITTEN, Task, TaskResult, collected, faults_of, header_only
+from captures.spark.task import WRITTEN, Task, TaskResult, collected, faults_of
 from captures.spark.task_shares import shares_of
 from captures.tables.folder import Folder, Part, open_folder
-from captures.tables.inputs import RunInputs, choose_inputs
-from captures.tables.manifest import Input as FileInput
+from captures.tables.inputs import RunInputs
 from captures.tables.options import (
     FaultSummary,
     InputFile,
-    OmittedFile,
     TablesOptions,
     TablesSummary,
-    check_passed_over,
+    check_complete,
     damage_sentences,
     note_sentences,
 )
 from captures.tables.schema import OF_THE_WHOLE, PER_EXCHANGE
-from captures.tables.single import READING, WRITING, Progress, TableRequest, silent, write_run
+from captures.tables.single import READING, SPARK, WRITING, Progress, TableRequest, silent, write_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BUCKETS = 8
-"""Number of tasks that stitch connections, unless the capture has more than _RANGES_A_BUCKET ranges for each."""
-_RANGES_A_BUCKET = 64
 _WHOLE, _EXCHANGES = "kproxy-whole", "kproxy-exchanges"
 """Scheduler pools, as in ``pools.xml``."""
 
@@ -65,20 +59,20 @@ def write_tables(
     if options.follow:
         return follow_tables(paths, out, options, Event(), progress)
 
-    def work(
-        found: RunInputs[Plan], folder: Folder, wanted: TableRequest
-    ) -> tuple[list[Part], dict[str, Any]]:
+    def work(found: RunInputs, folder: Folder, wanted: TableRequest) -> tuple[list[Part], dict[str, Any]]:
         keylog = Path(options.keylog).read_bytes() if options.keylog else b""
-        given = Input(found.read, keylog, max(_BUCKETS, len(found.read.ranges) // _RANGES_A_BUCKET))
+        given = Input(make_plan(found.read, options.range_bytes), keylog)
         with running_session(options.master, remote=options.remote, settings=options.settings) as spark:
             with watched(spark, READING, progress):
                 reading = SparkCaptureReader(spark, given)
             with closing(reading), watched(spark, WRITING, progress):
-                _check(reading.read, options)
+                marks = reading.read.marks
+                damage = (each for mark in marks for each in mark.statistics.damage)
+                check_complete(options, damage, (error for mark in marks for error in mark.unreadable))
                 done = _write(spark, reading, folder, wanted)
         return [part for each in done for part in each.parts], _outcome(reading.read, done, options)
 
-    return write_run(absolute(out), "spark", options, lambda folder: _look(paths, folder, options), work)
+    return write_run(paths, absolute(out), SPARK, options, work)
 
 
 def follow_tables(
@@ -104,36 +98,6 @@ def follow_tables(
         folder.discard()
 
 
-# ---------------------------------------------------------------- input
-def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[Plan]:
-    """Find captures, and leave out those that are already in the tables."""
-    plan = make_plan(paths, options.range_bytes)
-    unreadable = [OmittedFile(error.path, error.reason) for error in plan.unreadable]
-    if options.strict and plan.unreadable:
-        raise plan.unreadable[0]
-    passed_over = plan.passed_over
-    check_passed_over(passed_over, options)
-    inputs = [FileInput.of(file.path) for file in plan.files]
-    compared, skipped, changed = choose_inputs(inputs, folder, paths, options)
-    new = {each.path for each in compared.new}
-    paths_of_new = [file.path for file, each in zip(plan.files, inputs, strict=True) if each.path in new]
-    if len(paths_of_new) < len(plan.files):
-        plan = make_plan(paths_of_new, options.range_bytes) if paths_of_new else Plan([])
-    unreadable += changed
-    return RunInputs(plan, len(plan.files), compared.new, skipped, unreadable, passed_over)
-
-
-def _check(read: MergeResult, options: TablesOptions) -> None:
-    """Raise the first read error of a strict run."""
-    if not options.strict:
-        return
-    for each in read.marked:
-        for damage in each.mark.statistics.damage:
-            raise CaptureError(damage.path, damage.offset, damage.reason)
-        for error in each.mark.unreadable:
-            raise error
-
-
 # ---------------------------------------------------------------- output
 def _write(
     spark: SparkSession, reading: SparkCaptureReader, folder: Folder, wanted: TableRequest
@@ -143,14 +107,14 @@ def _write(
     task = Task.of(read, wanted, folder.staged).with_groups(reading.contexts)
     jobs: dict[str, Callable[[], DataFrame]] = {}
     if of_the_whole := [name for name in wanted.tables if name in OF_THE_WHOLE]:
-        settings = settings_of(read, task, of_the_whole, wanted, processors(spark))
+        settings = settings_of(read, task, of_the_whole, processors(spark))
         whole = whole_of(read.numbered, read.marks, reading.connections)
         builder = TableBuilder(settings, whole)
         jobs[_WHOLE] = lambda: dealt_out(spark, reading.contexts, settings, whole).mapInArrow(
             builder, WRITTEN
         )
     if tables := [name for name in wanted.tables if name in PER_EXCHANGE]:
-        columns = header_only(tables, task)
+        columns = wanted.header_columns(tables)
         if columns is not None and not read.noted:
             finished = reading.finished.join(reading.contexts, "part")
             jobs[_EXCHANGES] = partial(finished.mapInArrow, HeaderWriter(task, columns), WRITTEN)
@@ -159,16 +123,14 @@ def _write(
     return [each for job in side_by_side(spark, jobs) for _, each in sorted(job.items())]
 
 
-def settings_of(
-    read: MergeResult, task: Task, tables: Sequence[str], wanted: TableRequest, processors: int
-) -> AnalysisSettings:
+def settings_of(read: MergeResult, task: Task, tables: Sequence[str], processors: int) -> AnalysisSettings:
     """Return the settings for the tasks that make tables of all exchanges.
 
     :param tables: names of tables that need all exchanges
     """
     # interventions excuse findings of all rules, and only one share with the group histories sees them all
-    shares = shares_of(tables, wanted.rules, 0 if read.noted else processors)
-    return AnalysisSettings(task=task, shares=tuple(shares), limits=wanted.limits)
+    shares = shares_of(tables, task.wanted.rules, 0 if read.noted else processors)
+    return AnalysisSettings(task=task, shares=tuple(shares))
 
 
 def side_by_side(spark: SparkSession, jobs: Mapping[str, Callable[[], DataFrame]]) -> list[dict[int, Any]]:

@@ -60,8 +60,6 @@ from captures.ranges.jobs import EDGES, MARK, Input, RangeOutput, read_here, rea
 from captures.ranges.plan import RANGE_BYTES, Plan, Range, make_plan
 from captures.spark.capture_reader import PARTS, batches_of
 from captures.spark.task import Task
-from captures.tables.columns import Needs
-from captures.tables.exchange_rows import ExchangeTables
 from captures.tables.schema import PER_EXCHANGE, TABLES, ddl
 from captures.tables.schema import schema as arrow_schema
 from captures.tables.single import CaptureTables, TableRequest
@@ -96,7 +94,7 @@ _PUSHING = "pyspark.sql.worker.data_source_pushdown_filters"
 """The Spark worker that pushes filters; others reject a reader with pushFilters unless the session pushes filters."""
 _OPTIONS = (
     *("path", "paths", "table", "columns", "filter", "keylog"),
-    *("range_bytes", "buckets", "settled", "maxFilesPerTrigger"),
+    *("range_bytes", "settled", "maxFilesPerTrigger"),
 )
 
 
@@ -114,7 +112,6 @@ class Options:
     :ivar filter: only exchanges that match it (docs/filters.md) become rows
     :ivar keylog: path of a TLS key log, on every machine
     :ivar range_bytes: bytes that a task reads
-    :ivar buckets: of ``parts``: number of tasks that stitch connections
     :ivar settled: of streams: seconds as in :data:`SETTLED`
     :ivar most_files: of streams: files per batch, 0 for no limit
     """
@@ -125,7 +122,6 @@ class Options:
     filter: str | None = None
     keylog: str | None = None
     range_bytes: int = RANGE_BYTES
-    buckets: int = 8
     settled: float = SETTLED
     most_files: int = 0
 
@@ -156,7 +152,6 @@ class Options:
             options.get("filter"),
             options.get("keylog"),
             _number(options, "range_bytes", RANGE_BYTES),
-            _number(options, "buckets", 8),
             _seconds(options, "settled", SETTLED),
             _number(options, "maxfilespertrigger", 0),  # named as in Spark's own sources
         )
@@ -318,9 +313,8 @@ def partitions_of(paths: Sequence[str], options: Options, pushed: Sequence[str] 
     wanted = request.filter
     if options.table not in PER_EXCHANGE or (wanted is not None and wanted.needs_groups):
         return [FilesPartition(tuple(map(absolute, paths)))]
-    rows = ExchangeTables(request.tables, names=lambda _: None, run=0, columns=request.columns)
-    learn = rows.needs is not Needs.HEADER or wanted is not None
-    given = Input(make_plan(paths, options.range_bytes), options.secrets(), options.buckets, learn)
+    learn = request.header_columns(request.tables) is None
+    given = Input(make_plan(paths, options.range_bytes), options.secrets(), learn=learn)
     read = read_here(given, os.cpu_count() or 1, (MARK, EDGES))
     numbered, plan = read.numbered, read.given.plan
     made: list[InputPartition] = []
@@ -507,7 +501,7 @@ class FolderStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             plan = make_plan(there, self._options.range_bytes)
         except CaptureError:  # no file is a capture
             return []
-        given = Input(plan, b"", self._options.buckets)
+        given = Input(plan)
         return [
             StreamPartition(
                 pack(replace(given, plan=_only(plan, range(*part.files), plan.ranges))),

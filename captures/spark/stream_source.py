@@ -29,6 +29,7 @@ from captures.spark.frames import ReadOptions
 from captures.spark.source import NAME, PLAN, SETTLED, Options, register
 from captures.spark.task import Task
 from captures.tables.schema import ddl
+from captures.tables.single import TableRequest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,6 @@ def stream(
         "paths": json.dumps([paths] if isinstance(paths, str) else list(paths)),
         "table": "parts",
         "range_bytes": str(reading.range_bytes),
-        "buckets": str(reading.buckets),
         "settled": str(settled),
         "maxFilesPerTrigger": str(most_files),
     }
@@ -122,15 +122,13 @@ class _BatchStitcher:
         import pandas as pd
 
         given, outputs = self._gathered(frames)
-        before = (
-            unpack(bytes(state.get[0])) if state.exists else _State(BatchState(self.reading.buckets), None)
-        )
-        given, numbered, after = stitch_and_number_batch(given, outputs, before.batch_state)
-        start = numbered.start if before.start is None else before.start
+        before = unpack(bytes(state.get[0])) if state.exists else _State(BatchState(), None)
+        read, after = stitch_and_number_batch(given, outputs, before.batch_state)
+        start = read.numbered.start if before.start is None else before.start
         state.update((bytearray(pack(_State(after, start))),))
         columns = {"exchanges": self.columns} if self.columns else {}
-        task = Task(given=given, facts=numbered.facts, columns=columns, filter=self.filter, start=start)
-        contexts = [context for context in numbered.contexts if context.count]
+        task = replace(Task.of(read, TableRequest(columns=columns, filter=self.filter)), start=start)
+        contexts = [context for context in read.numbered.contexts if context.count]
         yield pd.DataFrame(
             {
                 "part": [context.part.number for context in contexts],

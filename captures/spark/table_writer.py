@@ -100,7 +100,7 @@ class HeaderWriter(RowFunction):
     inputs = ("context", "data")
 
     def batches(self, context: Context, finished: FinishedExchanges) -> Iterator[pa.RecordBatch]:
-        batch = header_rows(context, finished, self.task.staged.run, self.columns, self.task.names)
+        batch = header_rows(context, finished, self.task.staged.run, self.columns, self.task.wanted.names)
         number = context.part.number
         with PartWriter(self.task.staged, number) as writer:
             writer.write("exchanges", batch)
@@ -153,14 +153,10 @@ class _Selection(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysisSettings:
-    """Settings of the tasks that make tables of all exchanges of a capture.
-
-    :ivar limits: thresholds of rules
-    """
+    """Settings of the tasks that make tables of all exchanges of a capture."""
 
     task: Task
     shares: tuple[Share, ...]
-    limits: Mapping[str, float]
 
     @property
     def collects(self) -> bool:
@@ -181,10 +177,10 @@ class AnalysisSettings:
             share.tables,
             run=self.task.staged.run,
             rules=share.rules,
-            limits=self.limits,
+            limits=self.task.wanted.limits,
             has=share.has,
             follow=not self.collects,
-            count=self.task.filter is not None,
+            count=self.task.wanted.filter is not None,
             clusters=clusters,
         )
 
@@ -275,7 +271,7 @@ class FactFinder(RowFunction):
         settings = self.settings
         part = settings.task.read(context)
         rows = settings.deciding(part)
-        if settings.task.filter is None:
+        if settings.task.wanted.filter is None:
             settings.wanted(part, rows)
         found = FoundFacts(rows.found_facts)
         if settings.collects:
@@ -295,7 +291,7 @@ class ExchangeDealer(RowFunction):
         part = self._settings.task.read(context)
         yield from self._first_rows(part)
         held = self._held(part, merged.components)
-        if self._settings.task.filter is None:
+        if self._settings.task.wanted.filter is None:
             columns = self._settings.deciding(part, merged.facts)
             shown = self._settings.wanted(part, columns)
             yield from self._counts(part, columns.columns, shown, held)
@@ -447,19 +443,19 @@ class TableBuilder:
 
     def _capture(self) -> Any:
         capture = WholeCapture(self._settings.task.given.plan.source(), unpack(self._whole))
-        capture.names = self._settings.task.names
+        capture.names = self._settings.task.wanted.names
         return capture
 
     def _show(self, rows: pa.RecordBatch, share: int, tables: WholeTables | _Collector, capture: Any) -> None:
         """Add the shown exchanges to the tables; headers of all exchanges are kept if the share follows groups."""
         task = self._settings.task
-        here = LocatedCapture(capture.source, rows, task.names)
+        here = LocatedCapture(capture.source, rows, task.wanted.names)
         if self._settings.shares[share].follows_groups:
             capture.take(here.table, np.arange(len(here.table)), here.table.column("connection"))
         shown = rows.column("shown").to_pylist()
         indexes = [index for index, each in enumerate(shown) if each is not None]
         for index, exchange in zip(indexes, here.exchanges(capture.facts, indexes), strict=True):
-            tables.add(exchange, shown[index] if task.filter is None else None)
+            tables.add(exchange, shown[index] if task.wanted.filter is None else None)
         for faults in (capture.faults, here.faults):
             faults.locate(here.file_of)
         capture.faults.merge(here.faults)
@@ -498,7 +494,7 @@ def dealt_out(
     """
     count = len(settings.task.given.plan.ranges)
     found = dict.fromkeys(range(count), FoundFacts())
-    if settings.task.filter is None or settings.collects:
+    if settings.task.wanted.filter is None or settings.collects:
         found = collected(contexts.mapInArrow(FactFinder(settings), WRITTEN))
     merged = MergedFacts.of([found[number] for number in sorted(found)])
     ranges = contexts.join(packed_rows(spark, merged=list(map(pack, merged))), "part")

@@ -11,13 +11,11 @@ from captures.faults import Faults
 from captures.filters.context import Context as FilterContext
 from captures.filters.groups import INFERRING
 from captures.interventions import UpstreamBroker
-from captures.names import Names
 from captures.ranges.edges import pack, unpack
 from captures.ranges.exchange_numbers import Context
 from captures.ranges.exchanges import RangeExchanges
 from captures.ranges.jobs import Input, MergeResult, read_exchanges
 from captures.spark.capture_reader import columns_of
-from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Part, StagingFolder
 from captures.tables.single import TableRequest
@@ -56,22 +54,18 @@ class Task:
 
     :ivar staged: where rows are written, if they are
     :ivar upstreams: as :attr:`~captures.ranges.exchange_numbers.NumberedRanges.upstreams`
-    :ivar columns: table -> names of its columns; tables that are not listed have their default columns
-    :ivar filter: only exchanges that match it become rows and are analyzed; None for all
+    :ivar wanted: the tables of the run
     :ivar start: time of the first exchange, the origin of relative times in the filter
     :ivar groups: group membership, if the filter refers to groups
-    :ivar names: names of addresses
     """
 
     given: Input
     staged: StagingFolder = NOWHERE
     facts: SessionFacts
     upstreams: Mapping[int, UpstreamBroker] = field(default_factory=dict)
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    filter: Filter | None = None
+    wanted: TableRequest
     start: int | None = None
     groups: GroupInference | None = None
-    names: Names = field(default_factory=Names)
 
     @classmethod
     def of(cls, read: MergeResult, wanted: TableRequest, staged: StagingFolder = NOWHERE) -> Task:
@@ -81,10 +75,8 @@ class Task:
             staged=staged,
             facts=read.numbered.facts,
             upstreams=read.numbered.upstreams,
-            columns=wanted.columns,
-            filter=wanted.filter,
+            wanted=wanted,
             start=read.numbered.start,
-            names=wanted.names,
         )
 
     def read(self, context: Context) -> RangeExchanges:
@@ -93,7 +85,7 @@ class Task:
         :raises CaptureError: if a file can no longer be read
         """
         part = read_exchanges(self.given, context, self.facts)
-        part.capture.names = self.names
+        part.capture.names = self.wanted.names
         return part
 
     def knowledge(self) -> SessionContext:
@@ -107,7 +99,7 @@ class Task:
 
         :param contexts: of all ranges
         """
-        if self.filter is None or not self.filter.needs_groups or self.groups is not None:
+        if self.wanted.filter is None or not self.wanted.filter.needs_groups or self.groups is not None:
             return self
         every = contexts.repartition(1).sortWithinPartitions("part")
         return replace(self, groups=collected(every.mapInArrow(GroupLearner(self), WRITTEN))[0])
@@ -120,11 +112,12 @@ class Task:
         :param keys: keys of the APIs to decode; None for all exchanges
         """
         exchanges = part.exchanges(apis=keys, annotate=False, summary=summary)
-        if self.filter is None:
+        wanted = self.wanted.filter
+        if wanted is None:
             return exchanges
         names = self.knowledge().topic_name
         faults = part.capture.faults
-        return (each for each in exchanges if self._fits(self.filter, each, names, faults))
+        return (each for each in exchanges if self._fits(wanted, each, names, faults))
 
     def rows(
         self, tables: Sequence[str], part: RangeExchanges, seen: Callable[[Exchange], object]
@@ -135,8 +128,8 @@ class Task:
         """
         faults = part.capture.faults
         names, run = self.knowledge().topic_name, self.staged.run
-        rows = ExchangeTables(tables, names=names, run=run, columns=self.columns, faults=faults)
-        for exchange in self.fitting(part, None, summary=wants_summary(tables, self.columns)):
+        rows = ExchangeTables(tables, names=names, run=run, columns=self.wanted.columns, faults=faults)
+        for exchange in self.fitting(part, None, summary=wants_summary(tables, self.wanted.columns)):
             rows.add(exchange)
             seen(exchange)
             if rows.full:
@@ -147,7 +140,7 @@ class Task:
     def rows_of(self, table: str, context: Context) -> Iterator[pa.RecordBatch]:
         """Read a range again and yield the rows of one table; decode bodies only if table or filter needs them."""
         part = self.read(context)
-        columns = header_only((table,), self)
+        columns = self.wanted.header_columns((table,))
         if columns is not None:
             yield header_batch(part.capture, part.rows, part.numbers, part.connections, 0, columns)
             return
@@ -204,14 +197,6 @@ def faults_of(done: Iterable[TaskResult]) -> Faults:
     for each in done:
         found.merge(each.faults)
     return found
-
-
-def header_only(tables: Sequence[str], task: Task) -> Sequence[str] | None:
-    """Return the columns of the table ``exchanges`` if headers suffice for them; None if bodies have to be decoded."""
-    if task.filter is not None or "exchanges" not in tables:
-        return None
-    rows = ExchangeTables(tables, names=task.knowledge().topic_name, run=0, columns=task.columns)
-    return task.columns["exchanges"] if rows.needs is Needs.HEADER else None
 
 
 def result_row(part: int, result: NamedTuple | GroupInference) -> pa.RecordBatch:

@@ -29,6 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.export.parquet import ParquetMissing
@@ -467,8 +468,8 @@ def _manifests(files: pafs.FileSystem, root: str) -> list[Manifest]:
         with files.open_input_stream(info.path) as file:
             text = file.read()
         try:
-            made.append(Manifest.from_json(json.loads(text)))
-        except (ValueError, KeyError, TypeError) as error:
+            made.append(msgspec.json.decode(text, type=Manifest))
+        except msgspec.DecodeError as error:
             raise FolderError(f"{info.path} is no manifest of kproxy: {error}") from None
     replaced = {run for each in made for run in each.replaces}
     return [each for each in made if each.run not in replaced]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import time_ns
-from typing import Generic, TypeVar
 
-from captures.packets.files import is_one_file
+from captures.packets import CaptureError
+from captures.packets.files import find_files, is_one_file, is_readable_once
 from captures.packets.remote import absolute
+from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.tables.folder import Folder
 from captures.tables.manifest import Input, InputComparison
 from captures.tables.options import ALREADY_READ, CHANGED, OmittedFile, TablesOptions, TablesSummary
@@ -17,26 +18,23 @@ SETTLED = 60
 """Seconds without a write after which the newest file of a folder counts as finished."""
 GROWING = f"it was written to within the last {SETTLED} s: the next run with --append reads it"
 """Reason for leaving out the newest file of a folder."""
-
-
-R = TypeVar("R")
+NO_CAPTURE = "this is no capture: neither pcap nor pcapng"
+"""Reason for passing over a file."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunInputs(Generic[R]):
+class RunInputs:
     """The files of a run.
 
-    :ivar read: the input: paths, or a plan
-    :ivar count: number of these files
+    :ivar read: paths of the files to read
     :ivar inputs: the same files, except pipes, which cannot be recognized again
     :ivar skipped: files that an earlier run has read
     :ivar unreadable: files that cannot be read
     :ivar passed_over: files in folders, or matched by patterns, that are no captures
     """
 
-    read: R
-    count: int
-    inputs: Sequence[Input]
+    read: Sequence[str]
+    inputs: Sequence[Input] = ()
     skipped: Sequence[OmittedFile] = ()
     unreadable: Sequence[OmittedFile] = ()
     passed_over: Sequence[str] = ()
@@ -45,6 +43,31 @@ class RunInputs(Generic[R]):
         """Return the summary of a run that has not read anything yet."""
         left_out = tuple(self.unreadable), tuple(self.skipped), tuple(self.passed_over)
         return TablesSummary(out, engine, (), *left_out)
+
+
+def find_inputs(paths: Sequence[str], folder: Folder, options: TablesOptions, *, logs: bool) -> RunInputs:
+    """Find captures, and leave out those that are already in the tables.
+
+    :param paths: files, folders and patterns, which together are one capture; ``-`` for standard input
+    :param logs: whether the engine matches request logs with packets; otherwise logs beside packets are not read
+    :raises CaptureError: with ``strict``, if a file cannot be read or is no capture
+    """
+    if any(map(is_readable_once, paths)):
+        return RunInputs(paths)
+    files = find_files(paths, Quota(DEFAULT_SPOOL), logs_beside_packets=logs, joined=False)
+    # a named pipe can be read only once, and cannot be recognized again
+    pipes = [file.path for file in files.files if file.source is not None]
+    for file in files.files:
+        if file.source is not None:
+            file.source.close()
+    inputs = [Input.of(file.path) for file in files.files if file.source is None]
+    compared, skipped, changed = choose_inputs(inputs, folder, paths, options)
+    unreadable = [*(OmittedFile(error.path, error.reason) for error in files.unreadable), *changed]
+    if options.strict:
+        for each in (*unreadable, *(OmittedFile(path, NO_CAPTURE) for path in files.passed_over)):
+            raise CaptureError(each.path, 0, each.reason)
+    read = [*pipes, *(each.path for each in compared.new)]
+    return RunInputs(read, compared.new, skipped, unreadable, files.passed_over)
 
 
 def choose_inputs(

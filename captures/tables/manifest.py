@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -89,15 +88,3 @@ class Manifest:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     replaces: list[int] = field(default_factory=list)
-
-    @classmethod
-    def from_json(cls, shape: Mapping[str, Any]) -> Manifest:
-        """Parse a manifest; keys that a later version has added are skipped.
-
-        :raises KeyError: if a key is missing
-        """
-        known = {name: shape[name] for name in ("run", "schema", "kproxy", "written", "tables", "summary")}
-        inputs = [
-            Input(**{name: each[name] for name in Input.__dataclass_fields__}) for each in shape["inputs"]
-        ]
-        return cls(**known, inputs=inputs, replaces=list(shape.get("replaces", ())))

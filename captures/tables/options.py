@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from captures.faults import Faults
@@ -206,14 +206,18 @@ class TablesSummary:
         return f"rows written to {self.out}: {tables or 'none'}"
 
 
-def check_passed_over(paths: Sequence[str], options: TablesOptions) -> None:
-    """End a strict run at a file that is no capture.
+def check_complete(
+    options: TablesOptions, damage: Iterable[FileDamage], unreadable: Iterable[CaptureError]
+) -> None:
+    """End a strict run at the first place that could not be read.
 
-    :param paths: files in folders, or matched by patterns, that are no captures
     :raises CaptureError: with ``strict``, if there is one
     """
-    if options.strict and paths:
-        raise CaptureError(paths[0], 0, "this is no capture: neither pcap nor pcapng")
+    if options.strict:
+        for each in damage:
+            raise CaptureError(each.path, each.offset, each.reason)
+        for error in unreadable:
+            raise error
 
 
 def damage_sentences(damage: Iterable[FileDamage]) -> tuple[str, ...]:

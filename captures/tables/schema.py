@@ -18,6 +18,7 @@ form; :func:`schema` converts them to Arrow types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -131,25 +132,11 @@ def arrow_type(text: str) -> pa.DataType:
 
     :raises ValueError: if it is malformed
     """
-    tokens = _tokens(text)
+    tokens = iter(re.findall(r"[<>:,]|[^<>:,]+", text))
     made = _type(tokens)
     if next(tokens, None) is not None:
         raise ValueError(f"{text!r} goes on behind its end")
     return made
-
-
-def _tokens(text: str) -> Iterator[str]:
-    word = ""
-    for character in text:
-        if character in "<>:,":
-            if word:
-                yield word
-            yield character
-            word = ""
-        else:
-            word += character
-    if word:
-        yield word
 
 
 def _type(tokens: Iterator[str]) -> pa.DataType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,26 +23,23 @@ from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
 from captures.names import Names, read_names
 from captures.packets import CaptureError, JoinedSource
-from captures.packets.files import find_files, is_readable_once
 from captures.packets.remote import absolute
-from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.packets.tls import KeyLog
 from captures.tables.columns import Needs
 from captures.tables.exchange_rows import ExchangeTables, header_batch, wants_summary
 from captures.tables.folder import Folder, Part, PartWriter, open_folder
-from captures.tables.inputs import RunInputs, choose_inputs
-from captures.tables.manifest import Input
+from captures.tables.inputs import RunInputs, find_inputs
 from captures.tables.options import (
     FaultSummary,
     InputFile,
     OmittedFile,
     TablesOptions,
     TablesSummary,
-    check_passed_over,
+    check_complete,
     damage_sentences,
     note_sentences,
 )
-from captures.tables.schema import OF_THE_WHOLE, TABLES, choose_tables
+from captures.tables.schema import OF_THE_WHOLE, TABLES, choose_tables, needs_of
 from captures.tables.whole_rows import WholeTables, needs
 
 if TYPE_CHECKING:
@@ -50,11 +47,12 @@ if TYPE_CHECKING:
 
     from captures.filters.filter import Filter
 
-R = TypeVar("R")
 Progress = Callable[[str, int, int], None]
 """Called with the current activity, how much of it is done, and how much there is to do."""
 
 READING, WRITING = "reading", "writing"
+SINGLE, SPARK = "single", "spark"
+"""The engines that write tables."""
 _STEP = 1 << 16
 """Exchanges per batch if none of them is decoded."""
 
@@ -95,6 +93,16 @@ class TableRequest:
             rules=chosen_rules(RULES, options.only, options.skip),
             names=read_names(options.hosts),
         )
+
+    def header_columns(self, tables: Sequence[str]) -> Sequence[str] | None:
+        """Return the columns of ``exchanges`` if it alone is among `tables` and headers suffice for it.
+
+        :return: None if bodies have to be decoded
+        """
+        columns = self.columns.get("exchanges")
+        if self.filter is not None or columns is None or set(tables) != {"exchanges"}:
+            return None
+        return columns if needs_of(TABLES["exchanges"].choose(columns)) is Needs.HEADER else None
 
 
 class UncommittedTables(NamedTuple):
@@ -218,16 +226,18 @@ def _headers(
 
 # ---------------------------------------------------------------- from paths
 def write_run(
+    paths: Sequence[str],
     out: str,
     engine: str,
     options: TablesOptions,
-    look: Callable[[Folder], RunInputs[R]],
-    work: Callable[[RunInputs[R], Folder, TableRequest], tuple[list[Part], dict[str, Any]]],
+    work: Callable[[RunInputs, Folder, TableRequest], tuple[list[Part], dict[str, Any]]],
 ) -> TablesSummary:
     """Do one run that writes tables into a folder: all of them or, if it fails, none.
 
-    :param look: finds the files to read
-    :param work: reads them and writes the parts; returns these and further fields of the summary
+    :param paths: files, folders and patterns, which together are one capture
+    :param engine: ``single``, which matches request logs with packets, or ``spark``
+    :param work: reads the files that were found, and writes the parts; returns these and further fields of the summary
+    :raises CaptureError: with ``strict``, if a file cannot be read or is no capture
     :raises FolderError: if the folder cannot take these tables
     :raises ValueError: for an unknown table, column or rule, or an invalid filter
     """
@@ -237,10 +247,10 @@ def write_run(
     wanted = TableRequest.of(options)
     folder = open_folder(out, append=options.append, overwrite=options.overwrite)
     try:
-        found = look(folder)
+        found = find_inputs(paths, folder, options, logs=engine == SINGLE)
         made = found.summary(folder.out, engine)
         rows = dict.fromkeys(wanted.tables, 0)
-        if not found.count:
+        if not found.read:
             return replace(made, rows=rows, seconds=monotonic() - begin)
         parts, outcome = work(found, folder, wanted)
         for part in parts:
@@ -269,47 +279,20 @@ def write_tables(
     if options.follow:
         raise ValueError("files that come are followed with Spark only: leave out --engine single")
 
-    def work(
-        found: RunInputs[list[str]], folder: Folder, wanted: TableRequest
-    ) -> tuple[list[Part], dict[str, Any]]:
+    def work(found: RunInputs, folder: Folder, wanted: TableRequest) -> tuple[list[Part], dict[str, Any]]:
         capture = _read(found.read, options, progress)
         capture.names = wanted.names
         written = write_parts(capture, folder, wanted, progress)
         return written.parts, _outcome(capture, found, written, options)
 
-    return write_run(out, "single", options, lambda folder: _look(paths, folder, options), work)
-
-
-def _look(paths: Sequence[str], folder: Folder, options: TablesOptions) -> RunInputs[list[str]]:
-    """Find captures, and leave out those that are already in the tables."""
-    if any(map(is_readable_once, paths)):
-        return RunInputs(list(paths), len(paths), [])
-    files = find_files(paths, Quota(DEFAULT_SPOOL), logs_beside_packets=True, joined=False)
-    unreadable = [OmittedFile(error.path, error.reason) for error in files.unreadable]
-    # a named pipe can be read only once, and cannot be recognized again
-    pipes = [file.path for file in files.files if file.source is not None]
-    for file in files.files:
-        if file.source is not None:
-            file.source.close()
-    inputs = [Input.of(file.path) for file in files.files if file.source is None]
-    compared, skipped, changed = choose_inputs(inputs, folder, paths, options)
-    unreadable += changed
-    read = [*pipes, *(each.path for each in compared.new)]
-    check_passed_over(files.passed_over, options)
-    if options.strict and unreadable:
-        raise CaptureError(unreadable[0].path, 0, unreadable[0].reason)
-    return RunInputs(read, len(read), compared.new, skipped, unreadable, files.passed_over)
+    return write_run(paths, out, SINGLE, options, work)
 
 
 def _read(paths: Sequence[str], options: TablesOptions, progress: Progress) -> Capture:
     keylog = KeyLog(options.keylog) if options.keylog else None
     capture = open_capture(paths, keylog=keylog)
     capture.read(lambda done, expected: progress(READING, done, expected or 0))
-    if options.strict:
-        for each in capture.statistics.damage:
-            raise CaptureError(each.path, each.offset, each.reason)
-        for error in _unreadable(capture):
-            raise error
+    check_complete(options, capture.statistics.damage, _unreadable(capture))
     return capture
 
 
@@ -318,7 +301,7 @@ def _unreadable(capture: Capture) -> list[CaptureError]:
 
 
 def _outcome(
-    capture: Capture, found: RunInputs[list[str]], written: UncommittedTables, options: TablesOptions
+    capture: Capture, found: RunInputs, written: UncommittedTables, options: TablesOptions
 ) -> dict[str, Any]:
     """Return the fields of the summary that depend on what was read and written."""
     streams, statistics = capture.connections.streams, capture.statistics

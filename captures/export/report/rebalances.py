@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from captures.analysis.clusters import beside
 from captures.export.markup import PARTS, Markup, on_lines
 from captures.export.report import statements
 from captures.export.report.database import Row
@@ -35,6 +36,8 @@ _KINDS = (
 """Colours, their meanings, and the triggers of docs/json-groups.md with that colour."""
 _COLOURS = {trigger: colour for colour, _, triggers in _KINDS for trigger in triggers.split()}
 _UNKNOWN = "rest"
+_CLUSTER = 8
+"""Characters of a cluster ID beside the name of a group."""
 
 
 def _rebalances(context: Context) -> Sequence[Markup]:
@@ -48,13 +51,13 @@ def _rebalances(context: Context) -> Sequence[Markup]:
 
 def _timeline(context: Context, groups: Sequence[Row]) -> Markup:
     rows = context.tables.rows(statements.REBALANCE_BARS)
-    bars: dict[str, list[Bar]] = {row["group_id"]: [] for row in groups}
+    bars: dict[str, list[Bar]] = {_group(row): [] for row in groups}
     used: set[str] = set()
     for row in sorted(rows, key=lambda each: each["time_ns"]):
         bar = _bar(context, row)
         used |= set(bar.colour.split())
-        bars[row["group_id"]].append(bar)
-    found = [BarRow(words.clipped(words.line(group), LABEL), own) for group, own in bars.items()]
+        bars[_group(row)].append(bar)
+    found = [BarRow(_short(row), bars[_group(row)]) for row in groups]
     keys = [(colour, name) for colour, name, _ in _KINDS if colour in used]
     keys += [(_UNKNOWN, "not known")] if _UNKNOWN in used else []
     keys += [("running", "had not ended")] if "running" in used else []
@@ -83,6 +86,17 @@ def _bar(context: Context, row: Row) -> Bar:
     return Bar(begin, end, f"{colour} running" if row["running"] else colour, on_lines(title))
 
 
+def _group(row: Row) -> str:
+    """Return the name of a group, with its cluster if the tables show several."""
+    return beside(words.line(row["group_id"]), row["of_cluster"])
+
+
+def _short(row: Row) -> str:
+    """Return the name of a group for the margin of a picture: the cluster stays visible if the name is cut."""
+    cluster = f" ({row['of_cluster'][:_CLUSTER]})" if row["of_cluster"] else ""
+    return words.clipped(words.line(row["group_id"]), LABEL - len(cluster)) + cluster
+
+
 def _duration(row: Row) -> str:
     if row["running"]:
         return "not ended"
@@ -91,7 +105,7 @@ def _duration(row: Row) -> str:
 
 def _by_group(groups: Sequence[Row]) -> Markup:
     columns = (
-        Column("group", lambda row: words.line(row["group_id"])),
+        Column("group", _group),
         Column("kind", lambda row: row["kind"]),
         count("rebalances"),
         count("timeouts", "by timeouts", zero=""),
@@ -111,7 +125,7 @@ def _stories(context: Context) -> Markup:
     took = duration("duration_ns", "took")
     columns = (
         Column("time", lambda row: PARTS.styled("nowrap", context.clock(row["time_ns"]))),
-        Column("group", lambda row: words.line(row["group_id"])),
+        Column("group", _group),
         took._replace(cell=lambda row: "not ended" if row["running"] else took.cell(row)),
         Column("trigger", lambda row: row["trigger"]),
         Column("what happened", lambda row: row["sentence"]),

@@ -203,45 +203,56 @@ LIMIT {MOST_ERRORS}
 
 
 # ---------------------------------------------------------------- rebalances
+_BY_CLUSTER = """by_cluster AS (
+  SELECT r.*, r.group AS group_id,
+    CASE WHEN (SELECT count(DISTINCT cluster_id) FROM rebalances) > 1 THEN coalesce(r.cluster_id, 'unknown')
+      ELSE '' END AS of_cluster
+  FROM rebalances r
+)"""
+"""Rebalances with their cluster, if there are several: groups of different clusters may share a name."""
 
 REBALANCE_GROUPS = _statement(f"""
-WITH totals AS (
-  SELECT r.group AS group_id, min(r.kind) AS kind, count(*) AS rebalances,
-    sum(r.duration_ns) AS total_ns, max(r.duration_ns) AS most_ns,
-    count_if(r.running) AS running,
-    count_if(r.trigger IN ('session_timeout', 'max_poll_exceeded', 'rebalance_timeout')) AS timeouts
-  FROM rebalances r GROUP BY r.group
+WITH {_BY_CLUSTER}, totals AS (
+  SELECT group_id, of_cluster, min(kind) AS kind, count(*) AS rebalances,
+    sum(duration_ns) AS total_ns, max(duration_ns) AS most_ns,
+    count_if(running) AS running,
+    count_if(trigger IN ('session_timeout', 'max_poll_exceeded', 'rebalance_timeout')) AS timeouts
+  FROM by_cluster GROUP BY group_id, of_cluster
 ), stopped AS (
-  SELECT r.group AS group_id, count(*) AS partitions
-  FROM rebalances r, LATERAL unnest(r.stopped) AS u(stop) GROUP BY r.group
+  SELECT r.group_id, r.of_cluster, count(*) AS partitions
+  FROM by_cluster r, LATERAL unnest(r.stopped) AS u(stop) GROUP BY r.group_id, r.of_cluster
 ), failed AS (
-  SELECT r.group AS group_id, count(*) AS commits
-  FROM rebalances r, LATERAL unnest(r.commit_failures) AS u(failure) GROUP BY r.group
+  SELECT r.group_id, r.of_cluster, count(*) AS commits
+  FROM by_cluster r, LATERAL unnest(r.commit_failures) AS u(failure) GROUP BY r.group_id, r.of_cluster
 )
 SELECT t.*, coalesce(s.partitions, 0) AS stopped, coalesce(f.commits, 0) AS commit_failures,
   count(*) OVER () AS of_all
-FROM totals t LEFT JOIN stopped s ON t.group_id = s.group_id LEFT JOIN failed f ON t.group_id = f.group_id
-ORDER BY rebalances DESC, t.group_id
+FROM totals t
+LEFT JOIN stopped s ON t.group_id = s.group_id AND t.of_cluster = s.of_cluster
+LEFT JOIN failed f ON t.group_id = f.group_id AND t.of_cluster = f.of_cluster
+ORDER BY rebalances DESC, t.group_id, t.of_cluster
 LIMIT {MOST_GROUPS}
 """)  # noqa: S608
 
 REBALANCE_BARS = _statement(f"""
-WITH busiest AS (
-  SELECT r.group AS group_id FROM rebalances r GROUP BY r.group ORDER BY count(*) DESC, group_id
+WITH {_BY_CLUSTER}, busiest AS (
+  SELECT group_id, of_cluster FROM by_cluster GROUP BY group_id, of_cluster
+  ORDER BY count(*) DESC, group_id, of_cluster
   LIMIT {MOST_GROUPS}
 )
-SELECT b.group_id, r.time_ns, r.duration_ns, r.running, r.trigger, r.certainty, r.generation,
+SELECT r.group_id, r.of_cluster, r.time_ns, r.duration_ns, r.running, r.trigger, r.certainty, r.generation,
   r.client_id, count(*) OVER () AS of_all
-FROM rebalances r JOIN busiest b ON r.group = b.group_id
-ORDER BY coalesce(r.duration_ns, 0) DESC, r.time_ns, b.group_id
+FROM by_cluster r JOIN busiest b ON r.group_id = b.group_id AND r.of_cluster = b.of_cluster
+ORDER BY coalesce(r.duration_ns, 0) DESC, r.time_ns, r.group_id, r.of_cluster
 LIMIT {MOST_BARS}
 """)  # noqa: S608
 
 REBALANCE_STORIES = _statement(f"""
-SELECT r.run, r.time_ns, r.group AS group_id, r.duration_ns, r.running, r.trigger, r.sentence,
-  r.evidence, count(*) OVER () AS of_all
-FROM rebalances r
-ORDER BY r.running DESC, coalesce(r.duration_ns, 0) DESC, r.time_ns, group_id
+WITH {_BY_CLUSTER}
+SELECT run, time_ns, group_id, of_cluster, duration_ns, running, trigger, sentence,
+  evidence, count(*) OVER () AS of_all
+FROM by_cluster
+ORDER BY running DESC, coalesce(duration_ns, 0) DESC, time_ns, group_id, of_cluster
 LIMIT {MOST_STORIES}
 """)  # noqa: S608
 

@@ -19,6 +19,8 @@ from captures.analysis.clusters import UNKNOWN, Clusters, RecordedClusters, besi
 from captures.analysis.incidents.history import ClusterHistories
 from captures.exchanges import ExchangeReader
 from captures.export import otlp
+from captures.export.report import statements
+from captures.export.report.database import Tables
 from captures.interventions import UpstreamBroker
 from captures.tables.options import TablesOptions
 from captures.tables.single import write_tables
@@ -206,6 +208,12 @@ def test_tables(both: tuple[Path, Path, Path], tmp_path: Path) -> None:
         assert len({*ids}) == 2
     rows = pq.read_table(tmp_path / both[2].stem / "rebalances").to_pylist()
     assert len({(row["cluster_id"], row["coordinator"]) for row in rows}) == 2
+    counts = [made_of["rebalances"] for made_of in made]
+    for path, count in zip(both, (counts[:1], counts[1:2], counts[:2]), strict=True):
+        with Tables(tmp_path / path.stem) as tables:
+            groups = tables.rows(statements.REBALANCE_GROUPS)
+            assert sorted(row["rebalances"] for row in groups) == sorted(count)
+            assert len({row["of_cluster"] for row in tables.rows(statements.REBALANCE_BARS)}) == len(count)
 
 
 def test_spans(both: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

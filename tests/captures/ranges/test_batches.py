@@ -38,21 +38,19 @@ class Batches:
     :ivar connections: by id
     """
 
-    def __init__(self, size: int = 30_000, keylog: bytes = b"", buckets: int = 2) -> None:
+    def __init__(self, size: int = 30_000, keylog: bytes = b"") -> None:
         self._size = size
         self._keylog = keylog
-        self.standing = BatchState(buckets)
+        self.standing = BatchState()
         self.exchanges: list[dict[str, Any]] = []
         self.connections: dict[int, WholeConnection] = {}
 
     def read(self, *files: Path) -> list[dict[str, Any]]:
         """Read a batch; return its exchanges."""
-        given = Input(
-            make_plan([str(path) for path in files], self._size), self._keylog, self.standing.buckets
-        )
+        given = Input(make_plan([str(path) for path in files], self._size), self._keylog)
         told = {part.number: list(read_part(given, part)) for part in given.plan.ranges}
         before: BatchState = unpack(pack(self.standing))  # as it goes from one process to another
-        given, numbered, self.standing = stitch_and_number_batch(given, told, before)
+        (given, _, _, numbered), self.standing = stitch_and_number_batch(given, told, before)
         self.connections |= numbered.connections
         found = [
             plain(exchange)
@@ -107,13 +105,13 @@ def test_a_recorded_rebalance(count: int, tmp_path: Path) -> None:
         batches.read(path)
     compare(batches, one_reading(SAMPLE))
     assert len(batches.exchanges) > 390
-    assert batches.standing.packets == 1518
-    assert batches.standing.exchanges == len(batches.exchanges)
+    assert batches.standing.counts.packets == 1518
+    assert batches.standing.counts.exchanges == len(batches.exchanges)
     assert len(pack(batches.standing)) < 20_000
 
 
 def test_several_files_a_batch(tmp_path: Path) -> None:
-    batches = Batches(15_000, buckets=5)
+    batches = Batches(15_000)
     files = cut(SAMPLE, 9, tmp_path)
     batches.read(*reversed(files[:4]))
     batches.read(*files[4:8])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from captures.ranges.checkpoint import Checkpoint
 from captures.ranges.edges import pack
 from tests.captures.export.files import DATA, SAMPLE
 from tests.captures.packets.kit import MS, T0, Conversation, Record, pcap
@@ -17,16 +16,6 @@ _REQUEST = (
     bytes.fromhex("00000013 0012 0000 00000007 0009") + b"client-id"
 )  # ApiVersions v0, correlation ID 7
 _RESPONSE = bytes.fromhex("0000000a 00000007 0000 00000000")  # no APIs
-
-
-def carried(batches: Batches) -> Checkpoint:
-    """What all buckets carry, together."""
-    made = Checkpoint()
-    for each in batches.standing.carried.values():
-        made.kept |= each.kept
-        made.open |= each.open
-        made.wholes |= each.wholes
-    return made
 
 
 def talk(*, end: bool = False) -> list[Record]:
@@ -89,11 +78,11 @@ def test_nothing_is_carried_of_connections_that_are_over(tmp_path: Path) -> None
     later.write_bytes(pcap([Record(each.frame, T0 + 5_000 * MS) for each in after.records]))
     batches = Batches()
     batches.read(path)
-    assert carried(batches).wholes  # more of it may come for a while
+    assert batches.standing.carried.wholes  # more of it may come for a while
     batches.read(later)
-    (pair,) = carried(batches).wholes
+    (pair,) = batches.standing.carried.wholes
     assert {port for _, port in pair} == {50_000, 9092}
-    assert not [each for each in batches.standing.ids if each[0] != pair]
+    assert not [each for each in batches.standing.counts.ids if each[0] != pair]
 
 
 @pytest.mark.slow
@@ -101,7 +90,7 @@ def test_little_is_carried_of_connections_that_stand(tmp_path: Path) -> None:
     batches = Batches()
     for path in cut(SAMPLE, 6, tmp_path):
         batches.read(path)
-        for kept in carried(batches).kept.values():
+        for kept in batches.standing.carried.kept.values():
             assert sum(map(len, kept.data)) < 5_000
     assert len(pack(batches.standing)) < 20_000
 
@@ -113,9 +102,9 @@ def test_a_long_tls_connection_stays_open(tmp_path: Path) -> None:
     told = []
     for path in files[:-1]:
         told.append(len(batches.read(path)))
-        assert carried(
-            batches
-        ).open  # all its packets are kept: what was decrypted cannot be taken up in its middle
+        assert (
+            batches.standing.carried.open
+        )  # all its packets are kept: what was decrypted cannot be taken up in its middle
     batches.read(files[-1])
     assert sum(count > 0 for count in told) > 1  # told as they come, not at the end
     compare(batches, one_reading(TLS, KEYLOG))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -15,13 +14,6 @@ from captures.packets.clock import CaptureClock, ClockState
 from captures.ranges.clocks import ClockSpan, SpanClock, clocks_of
 
 MS = 1_000_000
-
-
-@dataclass
-class FakeMark:
-    """As much of a mark as clocks need."""
-
-    clock: ClockSpan | None
 
 
 def times(rng: Random) -> np.ndarray[Any, Any]:
@@ -51,7 +43,7 @@ def test_readings_are_those_of_one_clock(seed: int, cuts: int) -> None:
     parts = np.split(whole, sorted(rng.choices(range(len(whole) + 1), k=cuts)))
     found = [read(part, None) for part in parts]
     for _ in parts:
-        clocks = clocks_of([FakeMark(span) for _, span in found])
+        clocks = clocks_of([span for _, span in found])
         assert len(clocks.starts) == len(parts)
         if clocks.wrong is None:
             break
@@ -67,18 +59,18 @@ def test_readings_are_those_of_one_clock(seed: int, cuts: int) -> None:
 
 def test_a_range_in_time_need_not_be_read_again() -> None:
     spans = [read(np.array([t0, t0 + 5 * MS]), None)[1] for t0 in (10**15, 10**15 + 9 * MS, 10**15 + 10 * MS)]
-    assert clocks_of([FakeMark(each) for each in spans]).wrong is None
+    assert clocks_of(spans).wrong is None
 
 
 def test_a_range_without_packets_changes_nothing() -> None:
     before, behind = (read(np.array([t0]), None)[1] for t0 in (10**15, 10**15 + MS))
-    clocks = clocks_of([FakeMark(before), FakeMark(None), FakeMark(behind)])
+    clocks = clocks_of([before, None, behind])
     assert (clocks.wrong, len(clocks.starts)) == (None, 3)
 
 
 def test_a_clock_that_was_set_back_at_an_edge() -> None:
     first, second = np.arange(10**15, 10**15 + 9 * MS, MS), np.arange(10**14, 10**14 + 99 * MS, MS)
     spans = [read(part, None)[1] for part in (first, second)]
-    clocks = clocks_of([FakeMark(each) for each in spans])
+    clocks = clocks_of(spans)
     assert clocks.wrong == 1
     assert clocks.state == ClockState(10**15 + 8 * MS)

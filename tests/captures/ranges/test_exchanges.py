@@ -8,8 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from captures.exchanges import ExchangeReader, open_capture
+from captures.exchanges import ExchangeReader, ExchangeTable, open_capture
+from captures.exchanges.notes import Note, Notes
 from captures.ranges.edges import unpack
+from captures.ranges.exchanges import NotesOfRows
 from captures.ranges.headers import headers_of
 from captures.ranges.jobs import Input, MergeResult, read_exchanges, read_here
 from captures.ranges.plan import make_plan
@@ -82,3 +84,9 @@ def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
     read = same([path], 3000)
     assert len(read.numbered.contexts) > 3
     assert read.numbered.exchanges == 120
+
+
+def test_notes_of_exchanges_that_cross_edges_are_among_all_notes() -> None:
+    notes = NotesOfRows(Notes(ExchangeTable(), lambda connection: 2 * connection))
+    notes.given = {0: (Note(comment="slow", marked=True), None), 1: (None, None)}
+    assert notes.all() == {0: notes.of(0)} == {0: Note(comment="slow", marked=True)}

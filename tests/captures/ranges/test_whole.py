@@ -52,7 +52,7 @@ def test_samples_by_connection_and_in_order(tmp_path: Path) -> None:
     capture, made = open_capture(str(path)), whole(path, 1_000)
     capture.read()
     assert len(made.samples) == len(capture.samples) == 2
-    assert made.samples.samples == list(capture.samples)
+    assert list(made.samples) == list(capture.samples)
     assert made.samples.upstreams == capture.samples.upstreams != {}
     assert made.samples.of(0) == capture.samples.of(0)
     assert not made.samples.of(1)

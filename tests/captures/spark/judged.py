@@ -26,6 +26,7 @@ from captures.spark.table_writer import (
 from captures.spark.task import Task
 from captures.spark.task_shares import shares_of
 from captures.tables.schema import OF_THE_WHOLE
+from captures.tables.single import TableRequest
 from captures.tables.whole_rows import WholeTables
 
 ALL = tuple(OF_THE_WHOLE)
@@ -39,14 +40,8 @@ def ranges_of(paths: Sequence[Path], size: int) -> MergeResult:
 def settings_of(
     read: MergeResult, processors: int, tables: Sequence[str] = ALL, wanted: str | None = None
 ) -> AnalysisSettings:
-    task = Task(
-        given=read.given,
-        facts=read.numbered.facts,
-        upstreams=read.numbered.upstreams,
-        start=read.numbered.start,
-        filter=None if wanted is None else compile_filter(wanted),
-    )
-    return AnalysisSettings(task=task, shares=tuple(shares_of(tables, RULES, processors)), limits={})
+    task = Task.of(read, TableRequest(filter=None if wanted is None else compile_filter(wanted)))
+    return AnalysisSettings(task=task, shares=tuple(shares_of(tables, RULES, processors)))
 
 
 def contexts_of(read: MergeResult) -> pa.RecordBatch:

@@ -37,7 +37,6 @@ def test_it_is_the_reading_of_one_process(spark: SparkSession) -> None:
     ]
     rows = {row["part"]: unpack(bytes(row["data"])) for row in reading.finished.collect()}
     assert len(rows) == len(found.given.plan.ranges)
-    assert reading.after is None
     reading.close()
     assert reading._kept == []
 

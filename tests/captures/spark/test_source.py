@@ -59,7 +59,7 @@ def test_options() -> None:
         ({"path": "x", "settled": "abc"}, "settled is 'abc', and has to be a number of seconds from 0 on"),
         ({"path": "x", "filter": "api =="}, "filter: a value is missing"),
         ({"path": "x", "range_bytes": "0"}, "range_bytes is '0', and has to be a number from 1 on"),
-        ({"path": "x", "buckets": "many"}, "buckets is 'many'"),
+        ({"path": "x", "range_bytes": "many"}, "range_bytes is 'many'"),
         ({"path": "x", "columns": "api,nope"}, "columns: 'nope' is not a column of exchanges"),
     ],
 )

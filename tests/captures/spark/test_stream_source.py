@@ -49,7 +49,7 @@ def test_batches_give_what_one_reading_gives(spark: SparkSession, tmp_path: Path
     files = cut(SAMPLE, 5, tmp_path / "cut")
     ring, out = tmp_path / "ring", tmp_path / "out"
     ring.mkdir()
-    reading = ReadOptions(range_bytes=20_000, buckets=3)
+    reading = ReadOptions(range_bytes=20_000)
     stream_of = lambda: stream(spark, str(ring), columns=COLUMNS, reading=reading, settled=0, most_files=2)  # noqa: E731
     for path in files[:3]:  # of which the second batch has one
         shutil.copy2(path, ring)

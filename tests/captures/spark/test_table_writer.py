@@ -16,10 +16,11 @@ from captures.ranges.jobs import Input, MergeResult, read_here
 from captures.ranges.plan import make_plan
 from captures.spark.capture_reader import columns_of
 from captures.spark.table_writer import AnalysisSettings, HeaderWriter, RangeWriter, TableBuilder
-from captures.spark.task import Task, TaskResult, faults_of, header_only
+from captures.spark.task import Task, TaskResult, faults_of
 from captures.spark.task_shares import Share
 from captures.tables.folder import Folder, StagingFolder, open_folder
 from captures.tables.partition_rows import PartitionRows
+from captures.tables.single import TableRequest
 from tests.captures.export.files import SAMPLE
 from tests.captures.spark.judged import dealt, whole
 
@@ -37,7 +38,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def task_of(read: MergeResult, staged: StagingFolder = NOWHERE, **more: Any) -> Task:
-    return Task(given=read.given, staged=staged, facts=read.numbered.facts, start=read.numbered.start, **more)
+    return Task.of(read, TableRequest(**more), staged)
 
 
 def run(task: Callable[[Iterator[Any]], Iterator[Any]], **columns: list[Any]) -> dict[int, TaskResult]:
@@ -99,7 +100,7 @@ def test_headers_are_written_from_what_was_told(read: MergeResult, folder: Folde
 @pytest.mark.slow
 def test_the_builder_writes_tables_of_all_exchanges(read: MergeResult, folder: Folder) -> None:
     shares = (Share(("rebalances",), ()), Share(("connections",), ()))
-    settings = AnalysisSettings(task=task_of(read, folder.staged), shares=shares, limits={})
+    settings = AnalysisSettings(task=task_of(read, folder.staged), shares=shares)
     done = {
         part: unpack(data)
         for batch in TableBuilder(settings, whole(read))(iter(dealt(read, settings).to_batches()))
@@ -129,13 +130,3 @@ def test_only_what_fits_is_decoded_and_counted(read: MergeResult, folder: Folder
     task = task_of(read, folder.staged, filter=compile_filter("number <= 10"))
     done = run(RangeWriter(task, ("exchanges",)), part=list(range(len(contexts))), context=contexts)
     assert sum(each.exchanges for each in done.values()) == 10
-
-
-def test_headers_do_where_nothing_has_to_be_decoded(read: MergeResult) -> None:
-    columns = {"exchanges": ("number", "time_ns", "api")}
-    assert header_only(("exchanges",), task_of(read, columns=columns)) == columns["exchanges"]
-    assert header_only(("exchanges",), task_of(read)) is None
-    assert header_only(("connections",), task_of(read, columns=columns)) is None
-    assert header_only(("exchanges", "topic_partitions"), task_of(read, columns=columns)) is None
-    some = compile_filter("api == Fetch")
-    assert header_only(("exchanges",), task_of(read, columns=columns, filter=some)) is None

@@ -273,3 +273,14 @@ def test_a_fault_names_the_file_and_the_exchange(tmp_path: Path, monkeypatch: py
         f"exchange 410 of {second if made.files[0].path == str(first) else first}",
     ]
     assert made.rows["exchanges"] == made.exchanges
+
+
+def test_headers_do_where_nothing_has_to_be_decoded() -> None:
+    columns = ("number", "time_ns", "api")
+    request = TableRequest(columns={"exchanges": columns})
+    assert request.header_columns(("exchanges",)) == columns
+    assert TableRequest().header_columns(("exchanges",)) is None
+    assert request.header_columns(("connections",)) is None
+    assert request.header_columns(("exchanges", "topic_partitions")) is None
+    assert replace(request, columns={"exchanges": ("errors",)}).header_columns(("exchanges",)) is None
+    assert replace(request, filter=compile_filter("api == Fetch")).header_columns(("exchanges",)) is None
