@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture, FrameBytes
-from captures.exchanges.equal_responses import EqualResponses
+from captures.exchanges.equal_messages import EqualMessages, content
 from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.prefetch import MOST_ROWS, FramePrefetch
 from captures.exchanges.table import Flag, cluster_time
@@ -334,7 +334,7 @@ class ExchangeReader:
         """Number of the exchange at index 0."""
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = FramePrefetch(capture)
-        self._responses = EqualResponses()
+        self._equal = EqualMessages()
         self._learned = 0
         self._naming: dict[tuple[int, int, bytes], int] = {}
         """API key, version and content of responses that named topics."""
@@ -445,12 +445,12 @@ class ExchangeReader:
         """Return the connection of an equal response, if there was one: clients ask whenever they connect."""
         if row["api_key"] not in TOPIC_NAMES:
             return None
-        content = row["api_key"], row["version"], response.payload[_BEHIND_ID:]
-        first = self._naming.get(content)
+        kind = row["api_key"], row["version"], content(response.payload, "response")
+        first = self._naming.get(kind)
         if first is None:
             if len(self._naming) == _MOST_NAMING:
                 self._naming.clear()
-            self._naming[content] = row["connection"]
+            self._naming[kind] = row["connection"]
         return first
 
     def pass_over(self, rows: Iterable[int]) -> None:
@@ -574,8 +574,11 @@ class ExchangeReader:
         return made
 
     def _decode(self, made: Exchange, request: FrameBytes | None, response: FrameBytes | None) -> None:
+        # preparing a body for display changes its values
+        equal = None if self._annotate else self._equal
         if request is not None:
-            made.request = decode_request(request.payload, complete=request.complete)
+            decode_asked = decode_request if equal is None else partial(equal.request, key=made.api_key)
+            made.request = decode_asked(request.payload, complete=request.complete)
             self._problems(made, "request", request, made.request)
         if response is None:
             return
@@ -585,8 +588,7 @@ class ExchangeReader:
             made.response = decode_response(response.payload, UNKNOWN_API, UNKNOWN_API)
             made.response.guess = ""
             return
-        # preparing a body for display changes its values
-        decode = decode_response if self._annotate else self._responses.decode
+        decode = decode_response if equal is None else equal.response
         made.response = decode(response.payload, made.api_key, made.version, complete=response.complete)
         self._problems(made, "response", response, made.response)
 
@@ -661,7 +663,5 @@ _SASL_TOKEN = int(Flag.SASL_TOKEN)
 _TELLING = sorted(OBSERVED_APIS)
 _MANY = 64
 """Exchanges from which on numpy finds the telling ones faster."""
-_BEHIND_ID = 4
-"""Offset behind the correlation ID of a response."""
 _MOST_NAMING = 64
 """Most responses that are kept to recognise equal ones."""
