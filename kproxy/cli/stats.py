@@ -177,7 +177,7 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
             with_errors(lambda each: self.topics[clusters.part_of(each.connection)].add_errors(each))
 
         by_table: dict[str, Callable[[], None]] = {
-            "api": lambda: self.apis.add_columns(columns),
+            "api": lambda: self.apis.add_columns(columns, groups=groups),
             "error": lambda: with_errors(self.errors.add),
             "client": lambda: by_group(self.clients),
             "topic": of_topics,

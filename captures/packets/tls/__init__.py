@@ -22,4 +22,4 @@ from captures.packets.tls.connection import TlsConnection, TlsLimits
 from captures.packets.tls.events import Alert, DecryptionStopped, Event, MissingData, Plaintext
 from captures.packets.tls.info import TlsInfo
 from captures.packets.tls.keylog import KeyLog
-from captures.packets.tls.records import is_client_hello, looks_like_tls
+from captures.packets.tls.records import FIRST_CONTENT_TYPES, is_client_hello, looks_like_tls
