@@ -193,12 +193,12 @@ class Decryption:
         if not (len(connections) and len(block)):
             return np.zeros(0, np.bool_)
         memory, places = block.memory()
-        streams = np.stack((2 * connections, 2 * connections + 1))
+        streams = np.concatenate((2 * connections, 2 * connections + 1))
         rows = np.searchsorted(block.stream, streams)
         there = np.append(block.stream, -1)[rows] == streams
-        first = memory.gather(np.dtype("u1"), np.append(places, 0)[rows])
-        found: Bools = (there & np.isin(first, FIRST_CONTENT_TYPES)).any(axis=0)
-        return found
+        found = np.zeros(len(streams), np.bool_)
+        found[there] = np.isin(memory.gather(np.dtype("u1"), places[rows[there]]), FIRST_CONTENT_TYPES)
+        return found[: len(connections)] | found[len(connections) :]
 
     def _receive(self, connection: int, piece: Piece) -> None:
         if connection not in self._client_direction:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
 from dissectors.api_keys import ApiKey
 from dissectors.frames import Body, decode_request, decode_response
 from dissectors.sides import Side
+
+T = TypeVar("T")
 
 ID_AT: dict[Side, int] = {"request": 4, "response": 0}
 """Offset of the correlation ID in a message without its size field."""
@@ -13,6 +18,32 @@ _MOST_BYTES = 1 << 18
 """Most bytes of all messages that are kept; decoded they take up to forty times as much memory."""
 _LONGEST = 1 << 15
 """Most bytes of one: about the metadata of a thousand partitions."""
+_MOST_VALUES = 64
+"""Most values that a :class:`BodyMemo` keeps."""
+
+
+class BodyMemo(Generic[T]):
+    """Calls a function once for the value that equal messages share, and returns the same result for all of them.
+
+    :param function: gets the fields of a body, which must not be changed later
+    """
+
+    def __init__(self, function: Callable[[dict[str, Any]], T]) -> None:
+        self._function = function
+        self._known: dict[int, tuple[dict[str, Any], T]] = {}
+
+    def __call__(self, value: dict[str, Any]) -> T:
+        known = self._known.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        if len(self._known) == _MOST_VALUES:
+            self._known.clear()
+        result = self._function(value)
+        self._known[id(value)] = value, result
+        return result
+
+    def __reduce__(self) -> tuple[type[BodyMemo[T]], tuple[Callable[[dict[str, Any]], T]]]:
+        return BodyMemo, (self._function,)  # values have other IDs in another process
 
 
 def content(payload: bytes, side: Side) -> bytes:

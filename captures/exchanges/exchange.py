@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -420,17 +421,20 @@ class ExchangeReader:
         """Learn facts about other exchanges from those in `rows` of the table; yield after each that has some."""
         keys = self.capture.table.column("api_key")[rows]
         telling = rows[np.isin(keys, _TELLING)].tolist()
-        begin = 0
-        while begin < len(telling):
-            end = begin + self._ahead.fetch(telling[begin : begin + MOST_ROWS])
-            for row in telling[begin:end]:
-                self._learn_row(row, 0)
-                yield
-            begin = end
+        yield from self._learn_rows(telling, [0] * len(telling))
 
-    def _learn_row(self, at: int, number: int) -> None:
+    def _learn_rows(self, rows: Sequence[int], numbers: Sequence[int]) -> Iterator[None]:
+        """Learn from exchanges, whose frames are read together; yield after each."""
+        ahead, end = FramePrefetch(self.capture), 0
+        for at, (row, number) in enumerate(zip(rows, numbers, strict=True)):
+            if at == end:
+                end += ahead.fetch(rows[at : at + MOST_ROWS])
+            self._learn_row(ahead, row, number)
+            yield
+
+    def _learn_row(self, ahead: FramePrefetch, at: int, number: int) -> None:
         try:
-            row, request, response = self._ahead[at]
+            row, request, response = ahead[at]
             first = None if response is None else self._repeats(row, response)
             if first is not None:
                 self.knowledge.repeat(row["connection"], first)
@@ -465,14 +469,14 @@ class ExchangeReader:
             return
         keys = self.capture.table.column("api_key")
         if index - self._learned > _MANY:
-            observed = np.isin(keys[np.array(self._order[self._learned : index], np.int64)], _TELLING)
-            telling: Iterable[int] = (np.flatnonzero(observed) + self._learned).tolist()
+            rows = np.array(self._order[self._learned : index], np.int64)
+            observed = np.flatnonzero(np.isin(keys[rows], _TELLING))
+            numbers = (observed + self.number(self._learned)).tolist()
+            deque(self._learn_rows(rows[observed].tolist(), numbers), maxlen=0)
         else:
-            telling = (
-                at for at in range(self._learned, index) if int(keys[self._order[at]]) in OBSERVED_APIS
-            )
-        for earlier in telling:
-            self._learn_row(self._order[earlier], self.number(earlier))
+            for earlier in range(self._learned, index):
+                if int(keys[self._order[earlier]]) in OBSERVED_APIS:
+                    self._learn_row(self._ahead, self._order[earlier], self.number(earlier))
         self._learned = max(self._learned, index)
 
     def _observe(self, made: Exchange) -> None:

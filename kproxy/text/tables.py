@@ -66,8 +66,8 @@ class _Rows(Sequence[Row]):
     :param make: makes the row of an item
     """
 
-    def __init__(self, items: Sequence[T], make: Callable[[T], Row]) -> None:
-        self._items: Sequence[Any] = items
+    def __init__(self, items: Sequence[Any], make: Callable[[Any], Row]) -> None:
+        self._items = items
         self._make = make
 
     def __len__(self) -> int:
@@ -78,8 +78,9 @@ class _Rows(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        chosen = self._items[index]
-        return [self._make(each) for each in chosen] if isinstance(index, slice) else self._make(chosen)
+        if isinstance(index, slice):
+            return [self._make(each) for each in self._items[index]]
+        return self._make(self._items[index])
 
 
 @dataclass(slots=True)
