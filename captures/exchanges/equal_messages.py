@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from dissectors.api_keys import ApiKey
@@ -28,11 +28,11 @@ class BodyMemo(Generic[T]):
     :param function: gets the fields of a body, which must not be changed later
     """
 
-    def __init__(self, function: Callable[[dict[str, Any]], T]) -> None:
+    def __init__(self, function: Callable[[Mapping[str, Any]], T]) -> None:
         self._function = function
-        self._known: dict[int, tuple[dict[str, Any], T]] = {}
+        self._known: dict[int, tuple[Mapping[str, Any], T]] = {}
 
-    def __call__(self, value: dict[str, Any]) -> T:
+    def __call__(self, value: Mapping[str, Any]) -> T:
         known = self._known.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
@@ -42,7 +42,7 @@ class BodyMemo(Generic[T]):
         self._known[id(value)] = value, result
         return result
 
-    def __reduce__(self) -> tuple[type[BodyMemo[T]], tuple[Callable[[dict[str, Any]], T]]]:
+    def __reduce__(self) -> tuple[type[BodyMemo[T]], tuple[Callable[[Mapping[str, Any]], T]]]:
         return BodyMemo, (self._function,)  # values have other IDs in another process
 
 
