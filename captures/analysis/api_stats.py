@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,14 +96,21 @@ class ApiStats:
             self._time(known.api, known.version, latency, wait, pause, list(reasons))
         self._waiting, self._room = {}, _TOGETHER
 
-    def add_columns(self, columns: ExchangeColumns, *, bodies: bool = True) -> None:
+    def add_columns(
+        self,
+        columns: ExchangeColumns,
+        *,
+        bodies: bool = True,
+        groups: Iterable[ExchangeGroup] | None = None,
+    ) -> None:
         """Count exchanges.
 
         :param columns: columns of a whole capture, or a part of it, in the order of exchange numbers
         :param bodies: whether to decode messages; otherwise errors and problems are not counted, and waits are not
             separated from work
+        :param groups: the exchanges in groups, if there are any already
         """
-        for group in exchange_groups(columns, bodies=bodies):
+        for group in exchange_groups(columns, bodies=bodies) if groups is None else groups:
             self.count(group)
         latency = columns.flat("latency")
         grouping = api_grouping(columns)

@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from captures.exchanges import Exchange, Flag
+from captures.exchanges.columns import ExchangeColumns
 from dissectors import embedded
 from dissectors.api_keys import CONNECTING, ApiKey
 from dissectors.error_codes import error_name
 
-#: APIs that precede all other requests on a connection
+_SOFTWARE = ("software_name", "software_version")
+"""The message columns that :meth:`Introductions.add_software` uses."""
 
 
 class ConnectionKey(NamedTuple):
@@ -105,6 +108,18 @@ class Introductions:
     def of(self, key: ConnectionKey) -> Introduction:
         """Return the introduction of a connection so far."""
         return self._known.get(key) or Introduction()
+
+    def add_software(self, columns: ExchangeColumns) -> None:
+        """Learn the software of all connections, without the exchanges that state it."""
+        connections, first = np.unique(columns.flat("connection"), return_index=True)
+        stated = [columns.flat(name)[first].tolist() for name in _SOFTWARE]
+        names, versions, clients, brokers = map(columns.texts, (*_SOFTWARE, "client", "broker"))
+        for connection, name, version in zip(connections.tolist(), *stated, strict=True):
+            if name >= 0 or version >= 0:
+                texts = (names[name] if name >= 0 else "", versions[version] if version >= 0 else "")
+                key = ConnectionKey(connection, clients[connection] or "", brokers[connection] or "")
+                known = self._known.setdefault(key, Introduction())
+                known.software = " ".join(filter(None, texts)).strip() or known.software
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""

@@ -63,10 +63,13 @@ class _Sums(Counts):
 
 
 class ClientStats:
-    """Counts exchanges by client."""
+    """Counts exchanges by client.
+
+    :ivar introductions: what clients said of themselves
+    """
 
     def __init__(self) -> None:
-        self._introductions = Introductions()
+        self.introductions = Introductions()
         self._sums: dict[ConnectionKey, dict[str | None, _Sums]] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -76,7 +79,7 @@ class ClientStats:
 
     def introduce(self, exchange: Exchange) -> None:
         """Learn the client's identity from one exchange."""
-        self._introductions.add(exchange)
+        self.introductions.add(exchange)
 
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges."""
@@ -109,7 +112,7 @@ class ClientStats:
                 _add(row, sums)
                 if not client_id:
                     row.unnamed.append(key.connection)
-            intro = self._introductions.of(key)
+            intro = self.introductions.of(key)
             for identity in here:
                 rows[identity].connections += 1
                 identities[identity].add(key, intro)

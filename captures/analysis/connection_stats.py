@@ -131,12 +131,13 @@ class ConnectionStats:
     """Counts the exchanges of one capture by connection, and adds TCP's figures.
 
     :param capture: capture of the added exchanges
+    :ivar introductions: what clients said of themselves
     """
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self._round_trips = RoundTrips(capture)
-        self._introductions = Introductions()
+        self.introductions = Introductions()
         self._sums: dict[int, _Sums] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -146,7 +147,7 @@ class ConnectionStats:
 
     def introduce(self, exchange: Exchange) -> None:
         """Learn from one exchange who speaks on its connection, and the version of ApiVersions."""
-        self._introductions.add(exchange)
+        self.introductions.add(exchange)
         response = exchange.response
         if (
             exchange.api_key == ApiKey.API_VERSIONS
@@ -222,7 +223,7 @@ class ConnectionStats:
             round_trip=self._round_trips.of(connection),
             whole=sides[0].syn_seen and sides[1].syn_seen,
             foreign=capture.foreign.get(connection, ""),
-            introduction=self._introductions.of(ConnectionKey(connection, client, broker)),
+            introduction=self.introductions.of(ConnectionKey(connection, client, broker)),
             exchanges=sums.exchanges,
             errors=sums.errors,
             versions={api: sorted(used) for api, used in sorted(sums.versions.items())},

@@ -41,6 +41,7 @@ M = TypeVar("M")
 K = TypeVar("K", bound=Hashable)
 Counts = Mapping[Hashable, Sequence[float]]
 _PARTITIONS = 1 << 32
+_SASL = CONNECTING - {ApiKey.API_VERSIONS}
 _OF_BATCHES = ("bytes", "batches", "records", "uncounted", "codec")
 
 
@@ -257,16 +258,28 @@ class DecisionColumns:
 
     @cached_property
     def introducing(self) -> Bools:
-        """Mask of exchanges that introduce a client, and of the first answered one after each on its connection."""
-        telling = self.of_api(CONNECTING) | self.flagged(Flag.SASL_TOKEN)
-        rows = np.flatnonzero(telling | (self.answered & (self.api_key >= 0)))
+        """Mask of exchanges that introduce a client: ApiVersions, and :attr:`authenticating`."""
+        return self.authenticating | self.of_api({ApiKey.API_VERSIONS})
+
+    @cached_property
+    def authenticating(self) -> Bools:
+        """Mask of SASL exchanges, and of the first answered ones after them on their connections, which show success.
+
+        ApiVersions between the two shows nothing, and is included.
+        """
+        tokens = self.flagged(Flag.SASL_TOKEN)
+        telling = tokens | self.of_api(CONNECTING)
+        with_sasl = np.isin(self.connection, self.connection[tokens | self.of_api(_SASL)])
+        # another part may have one before the first exchange of a connection
+        rows = np.flatnonzero(
+            (with_sasl | (self.part is not None)) & (telling | (self.answered & (self.api_key >= 0)))
+        )
         rows = rows[np.argsort(self.connection[rows], kind="stable")]
         connection = self.connection[rows]
-        # another part may have one before the first of a connection
         after = np.full(len(rows), self.part is not None)
         after[1:] = np.where(connection[1:] == connection[:-1], telling[rows[:-1]], after[1:])
         found = self.nothing
-        found[rows[telling[rows] | after]] = True
+        found[rows[(telling[rows] & with_sasl[rows]) | after]] = True
         return found
 
     @cached_property

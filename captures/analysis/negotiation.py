@@ -31,6 +31,7 @@ from captures.analysis.version_matrix import (
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
+from captures.exchanges.equal_messages import BodyMemo
 from captures.faults import RAISED
 from captures.json_objects import Range
 from captures.meaning.exchange import Body, number, replica_of, rows, text
@@ -154,8 +155,7 @@ class Negotiation:
         self._clients: dict[str, _Client] = {}
         self._fallbacks: dict[tuple[str, str, int, int], _Sighting] = {}
         self._changes: dict[str, _Sighting] = {}
-        self._announced: tuple[Body, dict[int, Range]] = ({}, {})
-        """The latest response with ranges, and these."""
+        self._announced = BodyMemo(_ranges)
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -196,16 +196,7 @@ class Negotiation:
         response = exchange.response_body
         if not response or number(response, "error_code", 0):
             return
-        if response is not self._announced[0]:  # equal ones are one object
-            self._announced = (
-                response,
-                {
-                    number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
-                    for row in rows(response, "api_keys")
-                    if row.get("api_key") is not None
-                },
-            )
-        apis = self._announced[1]
+        apis = self._announced(response)
         if not apis:
             return
         offer = self._offers[exchange.broker]
@@ -313,6 +304,15 @@ class Negotiation:
             )
             for broker, seen in self._changes.items()
         ]
+
+
+def _ranges(response: Body) -> dict[int, Range]:
+    """Return the versions in an ApiVersions response by API key."""
+    return {
+        number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
+        for row in rows(response, "api_keys")
+        if row.get("api_key") is not None
+    }
 
 
 def _is_broker(exchange: Exchange) -> bool:

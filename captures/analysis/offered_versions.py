@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from captures.exchanges import Exchange
-from captures.meaning.exchange import number, rows
+from captures.exchanges.equal_messages import BodyMemo
+from captures.meaning.exchange import Body, number, rows
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
 
@@ -52,16 +53,13 @@ class OfferedVersions:
 
     def __init__(self) -> None:
         self._offered: dict[str, dict[str, tuple[int, int]]] = {}
+        self._announced = BodyMemo(_ranges)
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
         response = exchange.response_body
         if exchange.api_key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
-            self._offered[exchange.broker] = {
-                api_name(number(row, "api_key")): (number(row, "min_version"), number(row, "max_version"))
-                for row in rows(response, "api_keys")
-                if row.get("api_key") is not None
-            }
+            self._offered[exchange.broker] = self._announced(response)
 
     def knows(self, broker: str) -> bool:
         """Return whether a broker has announced its versions."""
@@ -75,6 +73,14 @@ class OfferedVersions:
             if (offered := self._offered.get(broker)) is not None and api in offered
         ]
         return (max(least for least, _ in found), min(most for _, most in found)) if found else None
+
+
+def _ranges(response: Body) -> dict[str, tuple[int, int]]:
+    return {
+        api_name(number(row, "api_key")): (number(row, "min_version"), number(row, "max_version"))
+        for row in rows(response, "api_keys")
+        if row.get("api_key") is not None
+    }
 
 
 def refuses_old(offered: OfferedVersions, broker: str) -> bool:

@@ -21,6 +21,7 @@ from captures.exchanges.pieces import Piece, UnreadSegments
 from captures.exchanges.reorder_barrier import gaps_before
 from captures.packets import Connections, GapCause, SegmentBlock, SegmentIndex, Source
 from captures.packets.tls import (
+    FIRST_CONTENT_TYPES,
     KeyLog,
     MissingData,
     Plaintext,
@@ -169,8 +170,9 @@ class Decryption:
         missing = len(self._connections) - len(self._looked_at)
         if missing > 0:
             self._looked_at = np.append(self._looked_at, np.zeros(missing, np.bool_))
-        for connection in connections[~self._looked_at[connections]].tolist():
-            self._looked_at[connection] = True
+        new = connections[~self._looked_at[connections]]
+        self._looked_at[new] = True
+        for connection in new[self._may_be_tls(block, new)].tolist():
             heads = []
             for stream in (2 * connection, 2 * connection + 1):
                 low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
@@ -184,6 +186,19 @@ class Decryption:
                 known = bool(self._connections.client_known[connection])
                 swapped = not known and bool(heads[1]) and bool(is_client_hello(heads[1]))
                 self._client_direction[connection] = int(swapped)
+
+    @staticmethod
+    def _may_be_tls(block: SegmentBlock, connections: Int64s) -> Bools:
+        """Return a mask of the connections of which a direction begins like TLS, by its first byte."""
+        if not (len(connections) and len(block)):
+            return np.zeros(0, np.bool_)
+        memory, places = block.memory()
+        streams = np.concatenate((2 * connections, 2 * connections + 1))
+        rows = np.searchsorted(block.stream, streams)
+        there = np.append(block.stream, -1)[rows] == streams
+        found = np.zeros(len(streams), np.bool_)
+        found[there] = np.isin(memory.gather(np.dtype("u1"), places[rows[there]]), FIRST_CONTENT_TYPES)
+        return found[: len(connections)] | found[len(connections) :]
 
     def _receive(self, connection: int, piece: Piece) -> None:
         if connection not in self._client_direction:

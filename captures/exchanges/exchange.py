@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from captures.arrays import Int64s
 from captures.exchanges.capture import Capture, FrameBytes
-from captures.exchanges.equal_responses import EqualResponses
+from captures.exchanges.equal_messages import EqualMessages, content
 from captures.exchanges.notes import NO_NOTE, Note
 from captures.exchanges.prefetch import MOST_ROWS, FramePrefetch
 from captures.exchanges.table import Flag, cluster_time
@@ -334,7 +335,7 @@ class ExchangeReader:
         """Number of the exchange at index 0."""
         self._order = array("q", () if live else capture.table.order().tolist())
         self._ahead = FramePrefetch(capture)
-        self._responses = EqualResponses()
+        self._equal = EqualMessages()
         self._learned = 0
         self._naming: dict[tuple[int, int, bytes], int] = {}
         """API key, version and content of responses that named topics."""
@@ -420,17 +421,20 @@ class ExchangeReader:
         """Learn facts about other exchanges from those in `rows` of the table; yield after each that has some."""
         keys = self.capture.table.column("api_key")[rows]
         telling = rows[np.isin(keys, _TELLING)].tolist()
-        begin = 0
-        while begin < len(telling):
-            end = begin + self._ahead.fetch(telling[begin : begin + MOST_ROWS])
-            for row in telling[begin:end]:
-                self._learn_row(row, 0)
-                yield
-            begin = end
+        yield from self._learn_rows(telling, [0] * len(telling))
 
-    def _learn_row(self, at: int, number: int) -> None:
+    def _learn_rows(self, rows: Sequence[int], numbers: Sequence[int]) -> Iterator[None]:
+        """Learn from exchanges, whose frames are read together; yield after each."""
+        ahead, end = FramePrefetch(self.capture), 0
+        for at, (row, number) in enumerate(zip(rows, numbers, strict=True)):
+            if at == end:
+                end += ahead.fetch(rows[at : at + MOST_ROWS])
+            self._learn_row(ahead, row, number)
+            yield
+
+    def _learn_row(self, ahead: FramePrefetch, at: int, number: int) -> None:
         try:
-            row, request, response = self._ahead[at]
+            row, request, response = ahead[at]
             first = None if response is None else self._repeats(row, response)
             if first is not None:
                 self.knowledge.repeat(row["connection"], first)
@@ -445,12 +449,12 @@ class ExchangeReader:
         """Return the connection of an equal response, if there was one: clients ask whenever they connect."""
         if row["api_key"] not in TOPIC_NAMES:
             return None
-        content = row["api_key"], row["version"], response.payload[_BEHIND_ID:]
-        first = self._naming.get(content)
+        kind = row["api_key"], row["version"], content(response.payload, "response")
+        first = self._naming.get(kind)
         if first is None:
             if len(self._naming) == _MOST_NAMING:
                 self._naming.clear()
-            self._naming[content] = row["connection"]
+            self._naming[kind] = row["connection"]
         return first
 
     def pass_over(self, rows: Iterable[int]) -> None:
@@ -465,14 +469,14 @@ class ExchangeReader:
             return
         keys = self.capture.table.column("api_key")
         if index - self._learned > _MANY:
-            observed = np.isin(keys[np.array(self._order[self._learned : index], np.int64)], _TELLING)
-            telling: Iterable[int] = (np.flatnonzero(observed) + self._learned).tolist()
+            rows = np.array(self._order[self._learned : index], np.int64)
+            observed = np.flatnonzero(np.isin(keys[rows], _TELLING))
+            numbers = (observed + self.number(self._learned)).tolist()
+            deque(self._learn_rows(rows[observed].tolist(), numbers), maxlen=0)
         else:
-            telling = (
-                at for at in range(self._learned, index) if int(keys[self._order[at]]) in OBSERVED_APIS
-            )
-        for earlier in telling:
-            self._learn_row(self._order[earlier], self.number(earlier))
+            for earlier in range(self._learned, index):
+                if int(keys[self._order[earlier]]) in OBSERVED_APIS:
+                    self._learn_row(self._ahead, self._order[earlier], self.number(earlier))
         self._learned = max(self._learned, index)
 
     def _observe(self, made: Exchange) -> None:
@@ -574,8 +578,11 @@ class ExchangeReader:
         return made
 
     def _decode(self, made: Exchange, request: FrameBytes | None, response: FrameBytes | None) -> None:
+        # preparing a body for display changes its values
+        equal = None if self._annotate else self._equal
         if request is not None:
-            made.request = decode_request(request.payload, complete=request.complete)
+            decode_asked = decode_request if equal is None else partial(equal.request, key=made.api_key)
+            made.request = decode_asked(request.payload, complete=request.complete)
             self._problems(made, "request", request, made.request)
         if response is None:
             return
@@ -585,8 +592,7 @@ class ExchangeReader:
             made.response = decode_response(response.payload, UNKNOWN_API, UNKNOWN_API)
             made.response.guess = ""
             return
-        # preparing a body for display changes its values
-        decode = decode_response if self._annotate else self._responses.decode
+        decode = decode_response if equal is None else equal.response
         made.response = decode(response.payload, made.api_key, made.version, complete=response.complete)
         self._problems(made, "response", response, made.response)
 
@@ -661,7 +667,5 @@ _SASL_TOKEN = int(Flag.SASL_TOKEN)
 _TELLING = sorted(OBSERVED_APIS)
 _MANY = 64
 """Exchanges from which on numpy finds the telling ones faster."""
-_BEHIND_ID = 4
-"""Offset behind the correlation ID of a response."""
 _MOST_NAMING = 64
 """Most responses that are kept to recognise equal ones."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from captures.arrays import Bools, Int64s
 from captures.exchanges.capture import Capture
-from captures.exchanges.equal_responses import EqualResponses
+from captures.exchanges.equal_messages import EqualMessages, content
 from captures.exchanges.exchange import DECODING, Exchange, ExchangeReader
 from captures.exchanges.payloads import Frames, read_frames
 from captures.exchanges.shapes import RecordTallies, Shapes
@@ -38,7 +38,7 @@ from captures.meaning.waits import wait_paths
 from dissectors import wire
 from dissectors.api_keys import GROUP_HEARTBEATS, ApiKey
 from dissectors.apis import api
-from dissectors.frames import Body, decode_request
+from dissectors.frames import Body
 from dissectors.headers import (
     SIZE_BYTES,
     request_body_start,
@@ -293,7 +293,7 @@ class ProjectedReader:
         self._own_path = own_path
         self._plans: dict[tuple[int, int, Side], _Plan] = {}
         self._room = bytearray()
-        self._responses = EqualResponses()
+        self._equal = EqualMessages()
 
     def read(self, rows: Int64s) -> Iterator[Parts]:
         """Yield the parts of `rows` of the table, in the given order.
@@ -407,10 +407,16 @@ class ProjectedReader:
                 if plan.shapes is not None:
                     self._share(plan, rows, chosen, frames, which[chosen] == number, found)
         rest = np.flatnonzero(found.which[chosen] < 0) if alone else chosen[:0]
+        equal: dict[tuple[int, bytes], int] = {}
         for at in rest.tolist():
-            index = chosen[at]
-            found.which[index] = len(found.parts)
-            found.parts.append(self._part(plans[which[index]], int(rows[index]), frames.payload(at)))
+            index, payload = chosen[at], frames.payload(at)
+            plan = plans[which[index]]
+            code = len(found.parts)
+            if alike and plan.shapes is None and payload is not None:
+                code = equal.setdefault((id(plan), content(payload, plan.side)), code)
+            found.which[index] = code
+            if code == len(found.parts):
+                found.parts.append(self._part(plan, int(rows[index]), payload))
         return found
 
     def _share(
@@ -484,9 +490,9 @@ class ProjectedReader:
         )
         assert frame is not None, "rows without the frame were sorted out"
         if side == "request":
-            body = decode_request(frame.payload, complete=frame.complete)
+            body = self._equal.request(frame.payload, plan.key, complete=frame.complete)
         else:
-            body = self._responses.decode(frame.payload, plan.key, plan.asked, complete=frame.complete)
+            body = self._equal.response(frame.payload, plan.key, plan.asked, complete=frame.complete)
         problem = not frame.complete or bool(body.problems)
         return Part(plan.asked, body.version, body.value, body.guess, problem)
 

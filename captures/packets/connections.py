@@ -82,7 +82,7 @@ class _Columns:
         cls._defaults = {name: each for name, each in vars(cls).items() if isinstance(each, _Default)}
 
     def __init__(self) -> None:
-        self._size = 0
+        self._size = self._exposed = 0
         self._storage: dict[str, np.ndarray[Any, Any]] = {
             name: np.full(16, default, dtype) for name, (dtype, default) in self._defaults.items()
         }
@@ -98,7 +98,19 @@ class _Columns:
             for name, (dtype, default) in self._defaults.items():
                 self._storage[name] = np.concatenate([self._storage[name], np.full(more, default, dtype)])
         self._size = size
-        self._expose()
+        if size > self._exposed:
+            self._expose()
+
+    def reserve(self, count: int) -> None:
+        """Prepare for `count` rows that are added one by one: columns have them, blank, until :meth:`trim`."""
+        size = self._size
+        self.grow(size + count)
+        self._size = size
+
+    def trim(self) -> None:
+        """Cut off reserved rows that were not added."""
+        if self._exposed != self._size:
+            self._expose()
 
     def values(self, row: int, names: Iterable[str]) -> dict[str, Any]:
         return {name: getattr(self, name).item(row) for name in names}
@@ -118,6 +130,7 @@ class _Columns:
         self._expose()
 
     def _expose(self) -> None:
+        self._exposed = self._size
         for name, column in self._storage.items():
             setattr(self, name, column[: self._size])
 
@@ -202,6 +215,14 @@ class Connections(_Columns):
         self.first_time[new] = self.last_time[new] = time
         self.first_number[new] = number
         return new
+
+    def reserve(self, count: int) -> None:
+        super().reserve(count)
+        self.streams.reserve(2 * count)
+
+    def trim(self) -> None:
+        super().trim()
+        self.streams.trim()
 
     def closed_before(self, connections: Int64s, time: int) -> Bools:
         """Return a mask of the connections that were reset, or closed from both sides, before `time`."""

@@ -24,6 +24,7 @@ class Handshakes:
         self._pairs = Interner()
         self._current = np.empty(0, np.int64)  # latest connection of each endpoint pair
         self._half_open = np.empty(0, np.int64)  # senders of a SYN that have sent nothing else yet
+        self._carrying = np.empty(0, np.int64)  # packets of the block with data or FIN, by sender and row
 
     def connections_of(self, block: PacketBlock) -> tuple[Int64s, list[int]]:
         """Return the connection of each packet, and the connections replaced by new ones of the same pair."""
@@ -37,17 +38,21 @@ class Handshakes:
             rows = distinct_values(np.append(rows, self._first_acknowledgments(block, pair, syns)))
         if not len(rows):
             return self._current[pair], []
+        carrying = np.flatnonzero((block.length > 0) | (block.flags & FIN != 0))
+        self._carrying = np.sort(_senders(block, pair)[carrying] << 32 | carrying)
         before, replaced = self._current.copy(), []
+        self.connections.reserve(len(rows))
         changes: list[tuple[int, int, int]] = []
         for row in rows.tolist():
             number = int(pair[row])
             old = int(self._current[number])
-            new = self._identify(block, row, old)
+            new = self._identify(block, row, number, old)
             if new != old:
                 self._current[number] = new
                 changes.append((number, row, new))
                 if old >= 0:
                     replaced.append(old)
+        self.connections.trim()
         if not changes:
             return self._current[pair], replaced
         return self._apply_changes(before[pair], pair, changes), replaced
@@ -75,7 +80,7 @@ class Handshakes:
 
         Remember senders without one so far.
         """
-        sender = pair << 1 | (block.src > block.dst)
+        sender = _senders(block, pair)
         opening = syns[block.flags[syns] & ACK == 0]
         waiting = np.zeros(2 * len(self._pairs), bool)
         waiting[self._half_open] = waiting[sender[opening]] = True
@@ -88,8 +93,11 @@ class Handshakes:
         self._half_open = distinct_values(wanted[~found] >> 32)
         return distinct_values(keys[positions[found]] & 0xFFFF_FFFF)
 
-    def _identify(self, block: PacketBlock, row: int, old: int) -> int:
-        """Return the connection of a packet that has a SYN, is the first of its pair, or the first after a SYN."""
+    def _identify(self, block: PacketBlock, row: int, pair: int, old: int) -> int:
+        """Return the connection of a packet that has a SYN, is the first of its pair, or the first after a SYN.
+
+        :param old: the latest connection of the pair, -1 if there is none
+        """
         flags = int(block.flags[row])
         src, dst = int(block.src[row]), int(block.dst[row])
         seq, ack, time = int(block.seq[row]), int(block.ack[row]), int(block.time[row])
@@ -100,13 +108,13 @@ class Handshakes:
         if old >= 0:
             stream = 2 * old + (src != int(connections.a[old]))
             if not (is_syn or is_answer):
-                self._infer(block, row, old, stream)
+                self._infer(block, row, pair, stream)
                 return old
             if int(streams.isn[stream]) == seq:
                 return old
             if self._joins(old, stream, is_answer, ack):
                 streams.isn[stream] = seq
-                if not self._has_begun(block, row, old, stream):
+                if not self._has_begun(block, row, pair, stream):
                     self._begin_stream(stream, seq + 1)
                 # a proxy and a request log show no handshake: their recordings have both packets at one time
                 if is_answer and 0 <= connections.syn_time[old] < time:
@@ -139,7 +147,7 @@ class Handshakes:
         # simultaneous open (RFC 9293 section 3.5): both SYNs cross
         return int(self.connections.syn_time[connection]) >= 0
 
-    def _infer(self, block: PacketBlock, row: int, connection: int, stream: int) -> None:
+    def _infer(self, block: PacketBlock, row: int, pair: int, stream: int) -> None:
         """Infer the start of the other side's stream if its SYN was not captured.
 
         The client's first packet after its SYN acknowledges exactly that: Kafka's brokers do not speak first.
@@ -148,24 +156,28 @@ class Handshakes:
         isn = int(streams.isn[stream])
         if isn < 0 or streams.isn[stream ^ 1] >= 0 or int(block.seq[row]) != (isn + 1) % _SEQ:
             return
-        if not self._has_begun(block, row, connection, stream ^ 1):
+        if not self._has_begun(block, row, pair, stream ^ 1):
             self._begin_stream(stream ^ 1, int(block.ack[row]))
 
-    def _has_begun(self, block: PacketBlock, row: int, connection: int, stream: int) -> bool:
+    def _has_begun(self, block: PacketBlock, row: int, pair: int, stream: int) -> bool:
         """Return whether data of a stream was captured before `row`, so that its positions already count from there."""
-        connections = self.connections
+        connections, connection = self.connections, stream >> 1
         if connections.streams.next_seq[stream] >= 0:
             return True
-        ends = connections.a[connection], connections.b[connection]
-        first = int(np.searchsorted(block.number, connections.first_number[connection]))
-        part = slice(first, row)
-        carries = (block.length[part] > 0) | (block.flags[part] & FIN != 0)
-        return bool(
-            np.any(carries & (block.src[part] == ends[stream & 1]) & (block.dst[part] == ends[~stream & 1]))
-        )
+        first = int(block.number.searchsorted(connections.first_number[connection]))
+        a, b = int(connections.a[connection]), int(connections.b[connection])
+        sender = pair << 1 | (b > a if stream & 1 else a > b)
+        begin, end = self._carrying.searchsorted((sender << 32 | first, sender << 32 | row))
+        return bool(begin < end)
 
     def _begin_stream(self, stream: int, seq: int) -> None:
         """Set the sequence number of the first byte of a stream."""
         streams = self.connections.streams
         streams.syn_seen[stream] = True
         streams.next_seq[stream] = seq % _SEQ
+
+
+def _senders(block: PacketBlock, pair: Int64s) -> Int64s:
+    """Return a number for each packet: of its pair of endpoints, and which of them sent it."""
+    senders: Int64s = pair << 1 | (block.src > block.dst)
+    return senders

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 OVERVIEW = ("api", "error", "client", "topic", "connection", "throttle")
 TABLES = (*OVERVIEW, "latency")
 
+_SOFTWARE = ("software_name", "software_version")
 _COLUMNS = {
     "api": ("wait", "throttle_time_ms"),
+    "client": _SOFTWARE,
     "topic": ("flow_topics", "replica_id"),
+    "connection": _SOFTWARE,
     "throttle": ("throttle_time_ms", "response_told"),
     "latency": ("wait", "throttle_time_ms", "replica_id"),
 }
@@ -143,6 +146,7 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         from captures.analysis.exchange_groups import COUNTED, exchange_groups
         from captures.analysis.topic_stats import TopicStats
         from captures.exchanges.columns import ExchangeColumns
+        from dissectors.api_keys import ApiKey
 
         reader = self._reader = self.reading.reader(capture)
         indexes = self.selecting.indexes(capture, reader)
@@ -173,7 +177,7 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
             with_errors(lambda each: self.topics[clusters.part_of(each.connection)].add_errors(each))
 
         by_table: dict[str, Callable[[], None]] = {
-            "api": lambda: self.apis.add_columns(columns),
+            "api": lambda: self.apis.add_columns(columns, groups=groups),
             "error": lambda: with_errors(self.errors.add),
             "client": lambda: by_group(self.clients),
             "topic": of_topics,
@@ -187,12 +191,16 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
             "client": self.clients,
             "connection": connections,
         }
-        introduce = [
-            capture.faults.guarded(stats.introduce, f"the table {table}")
-            for table, stats in introduced.items()
-            if table in self.tables
-        ]
-        introducing = DecisionColumns(columns).introducing & bool(introduce)
+        introduce = []
+        for table, stats in introduced.items():
+            if table not in self.tables:
+                continue
+            doing = f"the table {table}"
+            capture.faults.contained(partial(stats.introductions.add_software, columns), doing, None)
+            introduce.append(capture.faults.guarded(stats.introduce, doing))
+        rows = DecisionColumns(columns)
+        falling_back = rows.of_api({ApiKey.API_VERSIONS}) & (columns.flat("guessed") > 0)
+        introducing = (rows.authenticating | falling_back) & bool(introduce)
         for exchange in reader.several(indexes[introducing].tolist()):
             for add in introduce:
                 add(exchange)

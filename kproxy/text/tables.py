@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from kproxy.output import style
 from kproxy.text.blocks import GAP, INDENT, Line, escaped, inline, wrapped
@@ -60,6 +60,29 @@ class Row:
         return Row(cells, more, self.below, self.color, self.number)
 
 
+class _Rows(Sequence[Row]):
+    """Rows that are made when they are shown: a capture may have ten thousand, of which ten are.
+
+    :param make: makes the row of an item
+    """
+
+    def __init__(self, items: Sequence[Any], make: Callable[[Any], Row]) -> None:
+        self._items = items
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [self._make(each) for each in self._items[index]]
+        return self._make(self._items[index])
+
+
 @dataclass(slots=True)
 class Table:
     """A title, columns, and rows.
@@ -70,7 +93,7 @@ class Table:
 
     title: str
     columns: list[Column]
-    rows: list[Row]
+    rows: Sequence[Row]
     about: str = ""
     most: int | None = None
 
@@ -93,11 +116,13 @@ class Table:
         :param columns: columns, each with the function that returns its cells
         :param color: returns the colour of a row, as in :class:`Row`; likewise the others
         """
-        rows = [
-            Row([cell(each) for _, cell in columns], more(each), below(each), color(each), number(each))
-            for each in items
-        ]
-        return cls(title, [column for column, _ in columns], rows, about, most)
+
+        def row(item: T) -> Row:
+            return Row(
+                [cell(item) for _, cell in columns], more(item), below(item), color(item), number(item)
+            )
+
+        return cls(title, [column for column, _ in columns], _Rows([*items], row), about, most)
 
     def lines(self, width: int | None) -> Iterator[str]:
         """Yield the table line by line.
@@ -149,7 +174,7 @@ class Table:
         out = [fit(cells[index], widths[index], right=self.columns[index].right) for index in kept]
         return f"{INDENT}{GAP.join(out)}".rstrip()
 
-    def _fit(self, rows: list[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
+    def _fit(self, rows: Sequence[Row], room: int | None) -> tuple[list[int], dict[int, int]]:
         """Choose the columns to show, and their widths."""
         longest = [0] * len(self.columns)
         for row in map(Row.printable, rows):

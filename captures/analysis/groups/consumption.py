@@ -204,22 +204,23 @@ class _Runs:
         # a group may have become known after the start of a run
         for name in ("", group) if group else self.by_group:
             for owner, runs in self.by_group.get(name, {}).items():
-                run = next(
-                    (each for each in reversed(runs) if not group or each.line.group in ("", group)), None
-                )
-                if run is not None and (owner not in last or last[owner].first < run.first):
-                    last[owner] = run
+                for run in reversed(runs):
+                    if not group or run.line.group in ("", group):
+                        if owner not in last or last[owner].first < run.first:
+                            last[owner] = run
+                        break
         latest: dict[str | Owner, list[FetchRun]] = {}
         for owner, run in last.items():
             # processes of unknown groups may belong to different groups
             latest.setdefault(run.line.group or owner, []).append(run)
         found = []
         for runs in latest.values():
-            since = max(run.end for run in runs) - RECENT
+            ends = [run.end for run in runs]
+            since = max(ends) - RECENT
             found += [
-                PriorProgress(run.line.owner, run.reached, run.end, run.last)
-                for run in runs
-                if run.reached >= 0 and run.end >= since
+                PriorProgress(run.line.owner, run.reached, end, run.last)
+                for run, end in zip(runs, ends, strict=True)
+                if run.reached >= 0 and end >= since
             ]
         if len(found) > MOST_OWNERS:
             found = sorted(found, key=lambda each: each.time)[-MOST_OWNERS:]

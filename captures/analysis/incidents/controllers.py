@@ -19,6 +19,7 @@ from captures.analysis.incidents.nodes import NodeAddresses, concerns
 from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
 from captures.analysis.incidents.registrations import Registrations
 from captures.exchanges import Exchange
+from captures.exchanges.equal_messages import BodyMemo
 from captures.meaning.exchange import Body, number, rows
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
@@ -66,6 +67,7 @@ class Controllers:
         self._to_clients: list[tuple[_ControllerReport, str]] = []
         """Who the controller is as each broker said, with the broker: each time that it named another node."""
         self._zookeeper: bool | None = None
+        self._of_zookeeper = BodyMemo(_offers_leader_and_isr)
 
     def add(self, exchange: Exchange) -> None:
         key, request, response = exchange.api_key, exchange.request_body, exchange.response_body
@@ -81,8 +83,7 @@ class Controllers:
             for part in _partitions(response):
                 self._elected(part, "leader_id", "leader_epoch", exchange.end, exchange)
         elif key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
-            offered = {number(row, "api_key") for row in rows(response, "api_keys")}
-            self._zookeeper = bool(self._zookeeper) or ApiKey.LEADER_AND_ISR in offered
+            self._zookeeper = bool(self._zookeeper) or self._of_zookeeper(response)
         elif key in OF_BROKERS:
             self.registrations.add(exchange)
         elif key in _OF_CLIENTS and self._zookeeper is not False:
@@ -160,6 +161,11 @@ class Controllers:
         for (former, before), (epoch, after) in pairwise(reports):
             if before.node != after.node:
                 yield before, after, range(former + 1, epoch + 1)
+
+
+def _offers_leader_and_isr(response: Body) -> bool:
+    """Return whether an ApiVersions response is from a broker with ZooKeeper."""
+    return any(number(row, "api_key") == ApiKey.LEADER_AND_ISR for row in rows(response, "api_keys"))
 
 
 def _partitions(body: Body) -> Iterator[Body]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from captures.analysis.advertised_addresses import is_local
 from captures.exchanges import Capture, Exchange
+from captures.exchanges.equal_messages import BodyMemo
 from captures.meaning.exchange import Body, number, rows, text
 from captures.names.names import canonical, split
 
@@ -24,15 +25,20 @@ class NodeAddresses:
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, int], set[int]] = {}
         """Host, a name or an IP address, and port -> IDs."""
+        self._learned = BodyMemo(self._learn)
 
     def add(self, exchange: Exchange) -> None:
         for body in (exchange.request_body, exchange.response_body):
-            for node, row in _addresses_in(body):
-                host, port = text(row, "host"), number(row, "port")
-                with suppress(ValueError):
-                    host = canonical(host)
-                if node >= 0 and host and ((host, port) in self._nodes or len(self._nodes) < _MOST):
-                    self._nodes.setdefault((host, port), set()).add(node)
+            if body:
+                self._learned(body)
+
+    def _learn(self, body: Body) -> None:
+        for node, row in _addresses_in(body):
+            host, port = text(row, "host"), number(row, "port")
+            with suppress(ValueError):
+                host = canonical(host)
+            if node >= 0 and host and ((host, port) in self._nodes or len(self._nodes) < _MOST):
+                self._nodes.setdefault((host, port), set()).add(node)
 
     def merge(self, other: NodeAddresses) -> None:
         """Add the addresses found in other messages."""

@@ -538,6 +538,12 @@ class Software(Builder):
         self._connection_of = connection_of
         self.names, self.versions = Dictionary(), Dictionary()
         self._announced: dict[int, tuple[int, int]] = {}
+        self._latest: dict[int, int] = {}
+        """Index in the block of each announcement: equal exchanges come together, not in their order."""
+
+    def begin(self, count: int) -> None:
+        super().begin(count)
+        self._latest.clear()
 
     def add(self, index: Index, parts: Parts, latency: Index) -> None:
         part: Part | None = parts.request
@@ -548,8 +554,10 @@ class Software(Builder):
         )
         if name or version:
             codes = self.names[name] if name else -1, self.versions[version] if version else -1
-            for connection in np.atleast_1d(self._connection_of(parts.row)).tolist():
-                self._announced[connection] = codes
+            connections = np.atleast_1d(self._connection_of(parts.row)).tolist()
+            for at, connection in zip(np.atleast_1d(index).tolist(), connections, strict=True):
+                if at >= self._latest.get(connection, 0):
+                    self._announced[connection], self._latest[connection] = codes, at
 
     def content(self) -> Any:
         return self.filled, self.names.texts, self.versions.texts, self._announced

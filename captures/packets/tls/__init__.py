@@ -21,4 +21,4 @@ from __future__ import annotations
 from captures.packets.tls.connection import TlsConnection
 from captures.packets.tls.events import Alert, DecryptionStopped, Event, MissingData, Plaintext, TlsInfo
 from captures.packets.tls.keylog import KeyLog
-from captures.packets.tls.records import is_client_hello, looks_like_tls
+from captures.packets.tls.records import FIRST_CONTENT_TYPES, is_client_hello, looks_like_tls

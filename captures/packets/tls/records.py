@@ -21,6 +21,8 @@ ALERT = 21
 HANDSHAKE = 22
 APPLICATION_DATA = 23
 HEARTBEAT = 24
+#: of the first record of a direction
+FIRST_CONTENT_TYPES = (HANDSHAKE, ALERT)
 
 HEADER_BYTES = 5
 #: RFC 5246, section 6.2.3: 2^14 bytes and 2048 of expansion; TLS 1.3 allows less
@@ -76,7 +78,7 @@ def looks_like_tls(data: bytes | bytearray | memoryview) -> bool | None:
     Either peer's first record is a handshake message or, from a server that refuses, an alert.
     """
     head = bytes(data[:6])
-    for at, allowed in ((0, (HANDSHAKE, ALERT)), (1, (3,)), (2, range(5))):
+    for at, allowed in ((0, FIRST_CONTENT_TYPES), (1, (3,)), (2, range(5))):
         if len(head) > at and head[at] not in allowed:
             return False
     if len(head) < 6:

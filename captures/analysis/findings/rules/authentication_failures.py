@@ -75,7 +75,7 @@ class AuthenticationFailures(Rule):
         self._begun: dict[int, _Attempt] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.introducing
+        return rows.authenticating
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)

@@ -73,7 +73,7 @@ class AuthorizationFailures(Rule):
         self._denied: dict[tuple[str, int], _Denials] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.introducing | rows.failed
+        return rows.authenticating | rows.failed
 
     def add(self, exchange: Exchange) -> None:
         self._introductions.add(exchange)
