@@ -120,7 +120,9 @@ def _on_for_a_time(loggers: RequestLoggers, levels: Mapping[Node, str], seconds:
     with ended_by_signals(end.set):
         answers = asyncio.run(loggers.set_levels(dict.fromkeys(levels, ON)))
         # a broker whose answer was lost may have changed its level
-        before = {broker: levels[broker] for broker in levels if not isinstance(answers[broker], RefusedError)}
+        before = {
+            broker: levels[broker] for broker in levels if not isinstance(answers[broker], RefusedError)
+        }
         try:
             switched_on = _succeeded(answers)
             for broker in switched_on:
