@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache, cached_property
+from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,12 @@ from captures.request_log.bodies import BodyError
 from dissectors.api_keys import ApiKey
 from dissectors.budget import limit
 from dissectors.headers import SIZE_BYTES
-from dissectors.sides import SIDES
+from dissectors.sides import SIDES, Side
 
 if TYPE_CHECKING:
     from captures.exchanges.capture import Capture
     from captures.request_log.captured import LoggedExchange
     from captures.request_log.entries import Entry
-    from captures.request_log.frames import Frames
 
 MOST_CLOCK_DIFFERENCE = 60_000_000_000
 """Most ns between a captured request and its entry in a broker's request log."""
@@ -60,6 +60,8 @@ Ends = tuple[str, str]
 Rows = list[tuple[int, int]]
 #: API, version, correlation ID, client ID
 _Key = tuple[int, int, int, str | None]
+#: digests of request and response; None for one that is not complete
+_Contents = tuple[bytes | None, bytes | None]
 
 
 def nearest(rows: Rows, time: int) -> int | None:
@@ -87,6 +89,8 @@ class TranslatedConnections:
         self._before: dict[str, int] = {}
         """Time of the last entry of a connection before those that are held."""
         self._reasons: dict[str, str] = {}
+        self._captured_contents: dict[int, _Contents] = {}
+        self._indexes: dict[tuple[_Key, Side], defaultdict[bytes | None, set[Ends]]] = {}
 
     def hold(self, logged: LoggedExchange) -> bool:
         """Keep an entry until :meth:`resolve`, if captured requests look like it; return whether it was kept."""
@@ -98,8 +102,11 @@ class TranslatedConnections:
             return False
         held = self._held.get(name)
         if held is None:
-            alike = self._alike(logged.entry).values()
-            if name in self.ends or all(nearest(rows, logged.time) is None for rows in alike):
+            alike = self._requests.get(_key(logged.entry), {}).items()
+            if name in self.ends or not any(
+                self._may_be_of(logged.entry, ends) and nearest(rows, logged.time) is not None
+                for ends, rows in alike
+            ):
                 self._before[name] = logged.time
                 return False
             held = self._held[name] = []
@@ -159,38 +166,47 @@ class TranslatedConnections:
     def _brokers(self) -> set[str]:
         return {broker for _, broker in self._rows}
 
-    def _alike(self, entry: Entry) -> dict[Ends, Rows]:
-        """Return the captured requests with the same header, of the same broker if it was captured."""
+    def _may_be_of(self, entry: Entry, ends: Ends) -> bool:
+        """Return whether captured ends may be those of an entry: with the same broker, if that was captured."""
         broker = entry.ends[1]
-        return {
-            ends: rows
-            for ends, rows in self._requests.get(_key(entry), {}).items()
-            if ends[1] == broker or broker not in self._brokers
-        }
+        return ends[1] == broker or broker not in self._brokers
 
     def _matches(self, name: str, taken: set[Ends]) -> list[Ends]:
         """Return the captured ends that a held connection may have."""
         entries = self._held[name]
         own = [at for at, each in enumerate(entries) if _has_own_id(each.entry)]
-        if not own:
-            return []
-        alike = set(chain.from_iterable(self._alike(entries[at].entry) for at in own)) - taken
-        encoded = cache(lambda at: _frames(entries[at]))
-        return [ends for ends in alike if self._match(name, own, ends, encoded)]
+        contents = cache(lambda at: _logged_contents(entries[at]))
+        equal = set(chain.from_iterable(self._equal_ends(entries[at].entry, contents(at)) for at in own))
+        return [ends for ends in equal - taken if self._match(name, own, ends, contents)]
 
-    def _match(self, name: str, own: list[int], ends: Ends, encoded: Callable[[int], Frames | None]) -> bool:
+    def _equal_ends(self, entry: Entry, contents: _Contents | None) -> list[Ends]:
+        """Return the captured ends with an exchange that equals an entry. They are few, whatever the number of clients
+        that send requests with the same header.
+        """
+        key = _key(entry)
+        if contents is None or key not in self._requests:
+            return []
+        equal: list[tuple[Collection[Ends], Collection[Ends]]] = [
+            (by_content.get(content, ()), by_content.get(None, ()))
+            for side, content in zip(SIDES, contents, strict=True)
+            if content is not None and (by_content := self._by_content(key, side))
+        ]
+        first, *others = sorted(equal, key=lambda each: sum(map(len, each))) or [(self._requests[key], ())]
+        return [
+            ends
+            for ends in chain(*first)
+            if self._may_be_of(entry, ends) and all(ends in these or ends in those for these, those in others)
+        ]
+
+    def _match(
+        self, name: str, own: list[int], ends: Ends, contents: Callable[[int], _Contents | None]
+    ) -> bool:
         """Return whether a held connection is certain to be that between some captured ends.
 
         :param own: indexes of entries with an ID that the broker gave to this client only
-        :param encoded: returns the frames of an entry; None if they cannot be encoded
+        :param contents: returns the contents of an entry; None if its frames cannot be encoded
         """
         entries, rows, ahead = self._held[name], dict[int, int](), list[int]()
-        for at in own:  # one that differs spares the comparison of all others
-            found = self._requests.get(_key(entries[at].entry), {}).get(ends, [])
-            if len(found) == 1 and nearest(found, entries[at].time) is not None:
-                if not self._equal(encoded(at), found[0][1]):
-                    return False
-                break
         left = dict[_Key, Rows]()
         for at, entry in enumerate(entries):
             key = _key(entry.entry)
@@ -215,32 +231,57 @@ class TranslatedConnections:
             captured <= set(rows.values())
             and inside <= rows.keys()
             and any(at in rows for at in own)
-            and all(self._equal(encoded(at), row) for at, row in rows.items())
+            and all(_are_equal(contents(at), self._contents(row)) for at, row in rows.items())
         )
 
-    def _equal(self, encoded: Frames | None, row: int) -> bool:
-        """Return whether the complete frames of an entry are those that were captured."""
-        if encoded is None:
-            return False
-        values = self._capture.table.row(row)
-        for side in SIDES:
-            frame = getattr(encoded, side)
-            captured = self._capture.frame(
-                values["connection"], side, values[f"{side}_position"], values[f"{side}_size"]
+    def _by_content(self, key: _Key, side: Side) -> dict[bytes | None, set[Ends]]:
+        """Return the captured ends by the contents of their frames of an API and correlation ID."""
+        if (key, side) not in self._indexes:
+            index = self._indexes[key, side] = defaultdict(set)
+            at = SIDES.index(side)
+            for ends, rows in self._requests[key].items():
+                for _, row in rows:
+                    index[self._contents(row)[at]].add(ends)
+        return self._indexes[key, side]
+
+    def _contents(self, row: int) -> _Contents:
+        """Return the contents of a captured exchange."""
+        if row not in self._captured_contents:
+            values = self._capture.table.row(row)
+            request, response = (
+                self._capture.frame(
+                    values["connection"], side, values[f"{side}_position"], values[f"{side}_size"]
+                )
+                for side in SIDES
             )
-            whole = captured is not None and captured.complete and frame
-            if whole and not getattr(encoded, f"{side}_left_out"):
-                assert captured is not None
-                if frame[SIZE_BYTES:] != captured.payload:
-                    return False
-        return True
+            self._captured_contents[row] = (
+                _digest(request.payload) if request is not None and request.complete else None,
+                _digest(response.payload) if response is not None and response.complete else None,
+            )
+        return self._captured_contents[row]
 
 
-def _frames(logged: LoggedExchange) -> Frames | None:
+def _logged_contents(logged: LoggedExchange) -> _Contents | None:
+    """Return the contents of an entry; None if it cannot be encoded."""
     try:
-        return logged.frames()
+        frames = logged.frames()
     except BodyError:
         return None
+    return (
+        None if frames.request_left_out else _digest(frames.request[SIZE_BYTES:]),
+        None if frames.response_left_out or not frames.response else _digest(frames.response[SIZE_BYTES:]),
+    )
+
+
+def _digest(payload: bytes | memoryview) -> bytes:
+    return blake2b(payload, digest_size=16).digest()
+
+
+def _are_equal(logged: _Contents | None, captured: _Contents) -> bool:
+    """Return whether the complete frames of an entry are those that were captured."""
+    return logged is not None and all(
+        one is None or other is None or one == other for one, other in zip(logged, captured, strict=True)
+    )
 
 
 def _key(entry: Entry) -> _Key:

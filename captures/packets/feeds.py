@@ -139,37 +139,45 @@ class GrowingFileFeed:
         self._stop = stop
         self._over = over
         self._read = first
+        self._lost_name: float | None = None
 
     def wait_beyond(self, size: int) -> int:
         """Return the size of the file once it exceeds `size`; `size` if it never will."""
-        lost_name: float | None = None
-        while not self._stop.requested:
-            over = self._over is not None and self._over()  # before the size, so that the size is final
-            now = os.fstat(self._fd).st_size
-            if now > size:
-                return now
-            if over:
-                return size
-            if now < size:
-                self.damage = (
-                    f"the file was truncated to {now} bytes while it was followed: its former content can no longer "
-                    "be shown, and new content is not read"
-                )
-                return size
-            if self._has_name():
-                lost_name = None
-            elif lost_name is None:
-                lost_name = monotonic()
-            elif monotonic() - lost_name > GONE:
-                self.damage = (
-                    "the file was moved or deleted, and is no longer written to: following it ended here"
-                )
-                return size
+        while (now := self._size_beyond(size)) is None:
             self._stop.sleep(POLL)
-        return size
+        return now
+
+    def _size_beyond(self, size: int) -> int | None:
+        """Return the size of the file if it exceeds `size`, `size` if it never will, None if it still may."""
+        if self._stop.requested:
+            return size
+        over = self._over is not None and self._over()  # before the size, so that the size is final
+        now = os.fstat(self._fd).st_size
+        if now > size:
+            return now
+        if over:
+            return size
+        if now < size:
+            self.damage = (
+                f"the file was truncated to {now} bytes while it was followed: its former content can no longer "
+                "be shown, and new content is not read"
+            )
+            return size
+        if self._has_name():
+            self._lost_name = None
+        elif self._lost_name is None:
+            self._lost_name = monotonic()
+        elif monotonic() - self._lost_name > GONE:
+            self.damage = (
+                "the file was moved or deleted, and is no longer written to: following it ended here"
+            )
+            return size
+        return None
 
     def read(self, size: int) -> bytes:
-        known = self.wait_beyond(self._read)
+        return self._read_up_to(self.wait_beyond(self._read), size)
+
+    def _read_up_to(self, known: int, size: int) -> bytes:
         data = os.pread(self._fd, min(size, known - self._read), self._read)
         self._read += len(data)
         return data
@@ -182,3 +190,17 @@ class GrowingFileFeed:
             return os.path.samestat(Path(self._path).stat(), os.fstat(self._fd))
         except OSError:
             return False
+
+
+class PolledFileFeed(GrowingFileFeed):
+    """One of several growing files that are read in turn: :meth:`read` does not wait.
+
+    :ivar waiting: whether it returned nothing because more may still be written
+    """
+
+    waiting = False
+
+    def read(self, size: int) -> bytes:
+        known = self._size_beyond(self._read)
+        self.waiting = known is None
+        return b"" if known is None else self._read_up_to(known, size)

@@ -170,6 +170,7 @@ def find_files(
     *,
     logs_beside_packets: bool = False,
     joined: bool = True,
+    follow: bool = False,
 ) -> FoundFiles:
     """Find the captures that paths, patterns and folders stand for. Each file is found once.
 
@@ -177,6 +178,7 @@ def find_files(
     :param succession: given if the files are ordered by name
     :param logs_beside_packets: whether the reader matches request logs with packets; otherwise they are left out there
     :param joined: whether all request logs become one file, for reading
+    :param follow: whether these are still being written and are to be read as they grow
     """
     found = FoundFiles()
     for path in map(remote.local, paths):
@@ -186,7 +188,7 @@ def find_files(
             found.unreadable.append(error)
     _reject_logs_beside_packets(found, matched=logs_beside_packets)
     if joined:
-        _join_logs(found, quota)
+        _join_logs(found, quota, follow=follow)
     _sort(found.files, succession)
     return found
 
@@ -211,7 +213,7 @@ def _reject_logs_beside_packets(found: FoundFiles, *, matched: bool) -> None:
     found.files[:] = [file for file in found.files if file not in logs]
 
 
-def _join_logs(found: FoundFiles, quota: Quota) -> None:
+def _join_logs(found: FoundFiles, quota: Quota, *, follow: bool) -> None:
     """Join all request logs into one file: where a log was rotated, connections continue in the next one.
 
     Beside packets it is read last, when captured exchanges are known. A log that can be read only once stays a file of
@@ -229,10 +231,12 @@ def _join_logs(found: FoundFiles, quota: Quota) -> None:
     logs = [file for file in logs if file.reopened and not remote.is_remote(file.path)]
     if not logs or (len(logs) < 2 and captured is None):
         return
-    source = open_logs([file.path for file in logs], quota, captured)
+    source = open_logs([file.path for file in logs], quota, captured, follow=follow)
     times = [file.first_time for file in logs if file.first_time is not None and captured is None]
     first = min(times, default=None)
-    joined = CaptureFile(source.path, 0, logs[0].identity, first, source, reopened=False, captured=captured)
+    joined = CaptureFile(
+        source.path, 0, logs[0].identity, first, source, reopened=False, is_log=True, captured=captured
+    )
     found.files[:] = [file for file in found.files if file not in logs] + [joined]
 
 

@@ -331,7 +331,7 @@ def open_files(
     quota = Quota(spool)
     if len(paths) == 1 and is_one_file(paths[0]):
         return open_source(paths[0], follow=follow, spool=quota)
-    found = find_files(paths, quota, logs_beside_packets=not follow and not align_clocks)
+    found = find_files(paths, quota, logs_beside_packets=not follow and not align_clocks, follow=follow)
     if not found.files:
         first, *others = found.unreadable
         also = "".join(f"; {other}" for other in others)
@@ -367,9 +367,10 @@ def _by_one_clock(found: FoundFiles, quota: Quota) -> JoinedSource:
     """
     pipe = next((file for file in found.files if file.source is not None), None)
     if pipe is not None:
-        raise CaptureError(
-            pipe.path, 0, "its clock cannot be aligned, because that requires reading it twice"
-        )
+        reason = "that requires reading it twice"
+        if pipe.is_log:
+            reason = "a request log shares no packets with other files"
+        raise CaptureError(pipe.path, 0, f"its clock cannot be aligned, because {reason}")
     first = JoinedSource(structs.replace(found, unreadable=[]), quota)
     for _ in JoinedReader(first, BLOCK_SIZE, PacketReader):
         pass

@@ -26,13 +26,15 @@ from typing import BinaryIO, Self
 
 from captures.packets import remote
 from captures.packets.errors import CaptureError, SpoolDropped
-from captures.packets.feeds import Feed, FileFeed, GrowingFileFeed, PipeFeed, StopSignal
+from captures.packets.feeds import Feed, FileFeed, GrowingFileFeed, PipeFeed, PolledFileFeed, StopSignal
 from captures.packets.pcap_over_ip import PcapOverIpFeed, is_pcap_over_ip
 from captures.packets.spool import DEFAULT_SPOOL, Quota, Spool, spool_directory
 from captures.packets.stores import LocalFile, SpooledFeed, Store
 from captures.packets.wrappings import (
     HEAD_SIZE,
+    MAGIC_SIZE,
     REQUEST_LOG,
+    compression,
     decompressed,
     is_read_in_place,
     logs_as_packets,
@@ -280,24 +282,52 @@ def open_source(
         raise _failure(name, 0, error) from error
 
 
-def open_logs(paths: Sequence[str], quota: Quota, captured: CapturedExchanges | None = None) -> Source:
+def open_logs(
+    paths: Sequence[str], quota: Quota, captured: CapturedExchanges | None = None, *, follow: bool = False
+) -> Source:
     """Open request logs of brokers as one capture: connections continue where a log was rotated.
 
     :param paths: local files
     :param captured: exchanges that need no packets of the logs
+    :param follow: whether they are still being written and are to be read as they grow; compressed ones are complete
     :raises CaptureError: if one cannot be read
     """
+<<<<<<< HEAD
     closing = ExitStack()
     feeds = []
+=======
+    stop = StopSignal() if follow else None
+    closing: list[Callable[[], None]] = [stop.close] if stop is not None else []
+    feeds: dict[str, Feed] = {}
+>>>>>>> sources
     for path in paths:
         try:
             file = closing.enter_context(Path(path).open("rb"))  # noqa: SIM115  # the stack closes it
         except OSError as error:
             closing.close()
             raise _failure(path, 0, error) from error
+<<<<<<< HEAD
         feeds.append(decompressed(FileFeed(file, Path(path).stat().st_size))[0])
     made = logs_as_packets(feeds, captured=captured)
     return Source(", ".join(paths), lambda source: source.spooled(made), quota, closing)
+=======
+        closing.append(file.close)
+        feeds[path] = _log_feed(path, file, stop)
+    name = ", ".join(paths)
+
+    def begin() -> Store:
+        spool = Spool(name, quota)
+        closing.append(spool.close)
+        return SpooledFeed(logs_as_packets(feeds, captured=captured, stop=stop), spool)
+
+    return Source(name, begin, quota, stop, closing)
+
+
+def _log_feed(path: str, file: BinaryIO, stop: StopSignal | None) -> Feed:
+    if stop is not None and compression(os.pread(file.fileno(), MAGIC_SIZE, 0)) is None:
+        return PolledFileFeed(file.fileno(), path, stop)
+    return decompressed(FileFeed(file, Path(path).stat().st_size))[0]
+>>>>>>> sources
 
 
 def _open_local(

@@ -6,7 +6,7 @@ The content of a feed is recognised by its first bytes, never by a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import msgspec
 import zstandard
 from isal import igzip_lib
 
-from captures.packets.feeds import Feed
+from captures.packets.feeds import Feed, StopSignal
 from captures.request_log.captured import CapturedExchanges
 from captures.request_log.lines import REQUEST_LOG_MARK
 from dissectors.budget import limit, shown
@@ -254,22 +254,28 @@ def unwrapped(feed: Feed, *, live: bool = False) -> tuple[Feed, str]:
         head += more
     feed = _ReplayedFeed(head, feed)
     if is_request_log(head):
-        return logs_as_packets([feed], live=live), "+".join(filter(None, (wrappings, REQUEST_LOG)))
+        return logs_as_packets({"": feed}, live=live), "+".join(filter(None, (wrappings, REQUEST_LOG)))
     return feed, wrappings
 
 
 def logs_as_packets(
-    logs: Sequence[Feed], *, live: bool = False, captured: CapturedExchanges | None = None
+    logs: Mapping[str, Feed],
+    *,
+    live: bool = False,
+    captured: CapturedExchanges | None = None,
+    stop: StopSignal | None = None,
 ) -> Feed:
     """Return the packets made from several request logs together.
 
+    :param logs: their bytes, by path
     :param live: whether they still grow
     :param captured: exchanges that need no packets of the log
+    :param stop: given if they are polled while they grow
     """
     # imported here because it imports captures.export, which imports this package
     from captures.request_log.feed import RequestLogFeed
 
-    return RequestLogFeed(logs, live=live, captured=captured)
+    return RequestLogFeed(logs, live=live, captured=captured, stop=stop)
 
 
 def decompressed(feed: Feed) -> tuple[Feed, str]:

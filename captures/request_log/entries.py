@@ -66,6 +66,11 @@ class Entry(msgspec.Struct, rename="camel", kw_only=True):
     is_forwarded: bool = False
 
     @property
+    def arrived_before_log(self) -> bool:
+        """Whether the log was switched on after the request had arrived; its fields are then left out."""
+        return self.request == ""
+
+    @property
     def ends(self) -> tuple[str, str]:
         """The addresses of client and broker.
 

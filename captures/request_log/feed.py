@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 import io
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from captures.export.pcapng_writer import PcapngWriter
 from captures.faults import described
+from captures.packets.feeds import POLL, PolledFileFeed
 from captures.request_log.bodies import BodyError
 from captures.request_log.captured import CapturedExchanges
 from captures.request_log.entries import Entry, EntryError, entry_of
@@ -20,7 +21,7 @@ from captures.request_log.packets import RequestLogPackets
 from dissectors.budget import limit, shown
 
 if TYPE_CHECKING:
-    from captures.packets.feeds import Feed
+    from captures.packets.feeds import Feed, StopSignal
 
 INTERFACE = "kafka.request.logger"
 """Name of the interface of a request log's packets."""
@@ -32,16 +33,23 @@ _LONGEST_REASON = 300  # characters
 class RequestLogFeed:
     """The pcapng form of request logs; the logs of several brokers, or rotated files, are merged.
 
-    :param logs: their bytes
+    :param logs: their bytes, by path; the path may be empty if there is one
     :param live: whether they still grow, so that packets do not wait for later entries
     :param captured: exchanges that need no packets of the log
+    :param stop: ends the polling of several that still grow
     """
 
     def __init__(
-        self, logs: Sequence[Feed], *, live: bool, captured: CapturedExchanges | None = None
+        self,
+        logs: Mapping[str, Feed],
+        *,
+        live: bool = False,
+        captured: CapturedExchanges | None = None,
+        stop: StopSignal | None = None,
     ) -> None:
-        self._logs = [_Log(log) for log in logs]
-        self._live = live
+        self._logs = [_Log(path, feed) for path, feed in logs.items()]
+        self._stop = stop
+        self._live = live or stop is not None
         self._packets = RequestLogPackets(captured)
         self._ended = False
         self._output = io.BytesIO()
@@ -73,7 +81,10 @@ class RequestLogFeed:
         """Read more of the logs, up to the earliest of their latest times."""
         for log in self._logs:
             log.fill()
-        known = min((log.latest for log in self._logs if not log.ended), default=None)
+        reading = [log for log in self._logs if not log.ended]
+        if self._stop is not None and reading and all(log.waiting for log in reading):
+            self._stop.sleep(POLL)
+        known = min((log.latest for log in reading if not log.waiting), default=None)
         self._output.seek(0)
         self._output.truncate()
         for time, entry, line, log in heapq.merge(
@@ -98,15 +109,18 @@ def _reason(error: Exception) -> str:
 class _Log:
     """One log: its entries, and the entries that could not be read.
 
+    :param path: where it is, for messages
     :ivar feed: its bytes
     :ivar latest: time of the latest entry, ns since the epoch
+    :ivar waiting: whether all that was written was read, and more may follow
     :ivar ended: whether all of it was read
     """
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, path: str, feed: Feed) -> None:
         self.feed = feed
         self.latest = 0
-        self.ended = False
+        self.ended = self.waiting = False
+        self._name = f"the request log {path}".rstrip()
         self._lines = LogLineReader()
         self._entries: deque[tuple[int, Entry, int]] = deque()
         self._pieces: list[bytes] = []
@@ -122,7 +136,7 @@ class _Log:
         if self._lost:
             others = f", and {self._lost - 1:,} more" if self._lost > 1 else ""
             line, reason = self._first_lost
-            unreadable = f"entries of the request log that could not be read: line {line:,}: {reason}{others}"
+            unreadable = f"entries of {self._name} that could not be read: line {line:,}: {reason}{others}"
         return "; ".join(filter(None, (self.feed.damage, unreadable)))
 
     def fill(self) -> None:
@@ -130,6 +144,9 @@ class _Log:
         if self._entries or self.ended:
             return
         data = self.feed.read(_CHUNK)
+        self.waiting = isinstance(self.feed, PolledFileFeed) and self.feed.waiting
+        if self.waiting:
+            return
         self.ended = not data
         whole, newline, rest = data.rpartition(b"\n")
         if data and not newline:  # pieces of a line are joined only once

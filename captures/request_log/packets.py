@@ -71,10 +71,12 @@ class RequestLogPackets:
 
     def _add(self, logged: LoggedExchange) -> None:
         try:
-            if self._captured is None or not self._captured.take(logged):
+            taken = self._captured is not None and self._captured.take(logged)
+            if not taken and not logged.entry.arrived_before_log:
                 self._put(logged.written, logged.entry)
         except Exception as error:
-            logged.failed(error)
+            if not logged.entry.arrived_before_log:
+                logged.failed(error)
 
     def _put(self, time: int, entry: Entry) -> None:
         total = round(entry.total_time_ms * 1e6)

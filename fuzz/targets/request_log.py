@@ -72,7 +72,7 @@ def in_pieces(data: bytes) -> None:
 
 
 def _read(log: FileFeed) -> tuple[bytes, str]:
-    feed = RequestLogFeed([log], live=False)
+    feed = RequestLogFeed({"": log})
     return b"".join(iter(lambda: feed.read(1 << 16), b"")), feed.damage
 
 

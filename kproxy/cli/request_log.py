@@ -13,6 +13,9 @@ from kproxy.cli.options import BROKERS, CommandConfigOption, Time, security_of
 from kproxy.output import echo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kproxy.proxy.own_requests import OwnRequestError
     from kproxy.replay.cluster import Node
     from kproxy.request_logging import RequestLoggers
 
@@ -61,16 +64,19 @@ def request_log(options: RequestLogOptions) -> None:
     if options.duration is not None and options.what != "on":
         raise click.UsageError("--for goes with 'on'")
     try:
-        _run(options)
+        complete = _run(options)
     except OwnRequestError as error:
         echo(f"kproxy: {error}", err=True)
+        complete = False
+    if not complete:
         sys.exit(1)
 
 
-def _run(options: RequestLogOptions) -> None:
-    """Do what was asked.
+def _run(options: RequestLogOptions) -> bool:
+    """Do what was asked at each broker that can be reached.
 
-    :raises OwnRequestError: if a broker cannot be reached, or refuses
+    :returns: whether it succeeded at all of them; failures have been reported
+    :raises OwnRequestError: if the cluster cannot be reached
     """
     import asyncio
 
@@ -79,54 +85,64 @@ def _run(options: RequestLogOptions) -> None:
 
     security, _ = security_of(options.command_config)
     loggers = RequestLoggers(security, options.timeout / SECOND)
-    brokers = asyncio.run(loggers.brokers(list(options.bootstrap), options.brokers))
-    levels = {broker: asyncio.run(loggers.level(broker)) for broker in brokers}
+    brokers = asyncio.run(loggers.brokers(options.bootstrap, options.brokers))
+    if options.what == "on":
+        echo(_COST, err=True)
+    levels = _succeeded(asyncio.run(loggers.levels(brokers)))
+    complete = len(levels) == len(brokers)
     if options.what == "status":
         for broker, level in levels.items():
             echo(f"broker {broker}: {_state(level)}")
-        return
+        return complete
     if options.what == "off":
-        for broker in brokers:
-            asyncio.run(loggers.set_level(broker, OFF))
+        changed = _succeeded(asyncio.run(loggers.set_levels(dict.fromkeys(levels, OFF))))
+        for broker in changed:
             echo(f"broker {broker}: {_state(OFF)}, was {levels[broker]}")
-        return
-    echo(_COST, err=True)
-    if not options.yes:
-        click.confirm(f"Switch it on at {', '.join(map(str, brokers))}?", abort=True, err=True)
-    _on_for_a_time(loggers, levels, None if options.duration is None else options.duration / SECOND)
+        return complete and len(changed) == len(levels)
+    if levels and not options.yes:
+        click.confirm(f"Switch it on at {', '.join(map(str, levels))}?", abort=True, err=True)
+    seconds = None if options.duration is None else options.duration / SECOND
+    return _on_for_a_time(loggers, levels, seconds) and complete
 
 
-def _on_for_a_time(loggers: RequestLoggers, levels: dict[Node, str], seconds: float | None) -> None:
-    """Switch it on until a time has passed or a signal ends the command; put the levels back, also after an error.
+def _on_for_a_time(loggers: RequestLoggers, levels: Mapping[Node, str], seconds: float | None) -> bool:
+    """Switch it on until a time has passed or a signal ends the command, then put the levels back.
 
-    :raises OwnRequestError: if a broker cannot be reached, or refuses
+    :returns: whether both succeeded at all brokers; failures have been reported
     """
     import asyncio
     from threading import TIMEOUT_MAX, Event
 
-    from kproxy.proxy.own_requests import OwnRequestError
-    from kproxy.request_logging import ON
+    from kproxy.request_logging import ON, RefusedError
     from kproxy.signals import ended_by_signals
 
-    end, failed = Event(), list[str]()
-    changed: list[Node] = []
+    end = Event()
     with ended_by_signals(end.set):
+        answers = asyncio.run(loggers.set_levels(dict.fromkeys(levels, ON)))
+        # a broker whose answer was lost may have changed its level
+        before = {
+            broker: levels[broker] for broker in levels if not isinstance(answers[broker], RefusedError)
+        }
         try:
-            for broker in levels:
-                changed.append(broker)
-                asyncio.run(loggers.set_level(broker, ON))
+            switched_on = _succeeded(answers)
+            for broker in switched_on:
                 echo(f"broker {broker}: {_state(ON)}, was {levels[broker]}")
-            echo("kproxy: Ctrl-C puts it back", err=True)
-            end.wait(None if seconds is None else min(seconds, TIMEOUT_MAX))
+            if switched_on:
+                echo("kproxy: Ctrl-C puts it back", err=True)
+                end.wait(None if seconds is None else min(seconds, TIMEOUT_MAX))
         finally:
-            for broker in changed:
-                try:
-                    asyncio.run(loggers.set_level(broker, levels[broker]))
-                    echo(f"broker {broker}: {levels[broker]} again")
-                except OwnRequestError as error:
-                    failed.append(f"broker {broker} is left at {ON}: {error}")
-    if failed:
-        raise OwnRequestError("; ".join(failed))
+            put_back = _succeeded(asyncio.run(loggers.set_levels(before)), f"its level may still be {ON}: ")
+    for broker, level in put_back.items():
+        echo(f"broker {broker}: {level} again")
+    return len(switched_on) == len(put_back) == len(levels)
+
+
+def _succeeded(answers: Mapping[Node, str | OwnRequestError], consequence: str = "") -> dict[Node, str]:
+    """Report the brokers that failed; return the levels of the others."""
+    for broker, answer in answers.items():
+        if not isinstance(answer, str):
+            echo(f"kproxy: broker {broker}: {consequence}{answer}", err=True)
+    return {broker: answer for broker, answer in answers.items() if isinstance(answer, str)}
 
 
 def _state(level: str) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.packets.feeds import FileFeed
 from captures.packets.files import find_files
+from captures.packets.joined_reader import open_files
 from captures.packets.spool import DEFAULT_SPOOL, Quota
 from captures.request_log import packets
 from captures.request_log.entries import Entry, entry_of
@@ -21,6 +24,7 @@ from captures.request_log.frames import Frames
 from captures.request_log.lines import IncompleteEntry, Line, LogLineReader
 from captures.request_log.packets import RequestLogPackets
 from dissectors.budget import changed
+from tests.waiting import wait_until
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
 _LINES = gzip.decompress((DATA / "kafka_4.3.0.log.gz").read_bytes()).splitlines()[60:90]
@@ -136,7 +140,7 @@ def test_packets_do_not_depend_on_where_reads_end(year: bytes) -> None:
         def read(self, size: int) -> bytes:
             return super().read(min(size, 777))
 
-    whole, small = (RequestLogFeed([kind(io.BytesIO(log))], live=False) for kind in (FileFeed, Small))
+    whole, small = (RequestLogFeed({"": kind(io.BytesIO(log))}) for kind in (FileFeed, Small))
     assert b"".join(iter(partial(whole.read, 9999), b"")) == b"".join(iter(partial(small.read, 77), b""))
 
 
@@ -162,6 +166,45 @@ def test_logs_of_several_brokers_are_one_capture(tmp_path: Path) -> None:
     capture = open_capture(str(brokers))
     capture.read()
     assert _summaries(capture) == _summaries(whole)
+
+
+def test_logs_of_several_brokers_are_followed_although_one_of_them_is_silent(tmp_path: Path) -> None:
+    logs = [tmp_path / "0.log", tmp_path / "1.log"]
+    for log, line in zip(logs, _LINES, strict=False):
+        log.write_bytes(line + b"\n")
+    source = open_files([*map(str, logs)], follow=True)
+    capture = Capture(source)
+    thread = Thread(target=capture.read)
+    thread.start()
+    try:
+        wait_until(lambda: len(capture.table) == 2)
+        with logs[1].open("ab") as log:
+            log.write(b"\n".join(_LINES[2:]) + b"\n")
+        wait_until(lambda: len(capture.table) == len(_LINES))
+    finally:
+        source.stop()
+        thread.join()
+    assert sorted(_summaries(capture)) == sorted(_summaries(_read(tmp_path / "whole", _PLAIN)))
+
+
+def test_requests_that_arrived_before_the_log_was_switched_on_are_no_damage(tmp_path: Path) -> None:
+    """Brokers of 3.9.1 and 4.3.0 log no fields of the request that switches the log on, and of waiting Fetches."""
+    early = re.sub(rb'"request":\{.*\},"response"', b'"request":"","response"', _LINES[0])
+    assert early != _LINES[0]
+    capture = _read(tmp_path / "log", b"\n".join([early, *_LINES[1:]]))
+    assert len(capture.table) == len(_LINES) - 1
+    assert not capture.statistics.damage
+
+
+def test_damage_names_the_log(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(_PLAIN)
+    (tmp_path / "b.log").write_bytes(_PLAIN + _LINES[0][:200] + b"\n")
+    capture = open_capture(str(tmp_path))
+    capture.read()
+    [damage] = capture.statistics.damage
+    assert damage.reason.startswith(
+        f"entries of the request log {tmp_path / 'b.log'} that could not be read: line "
+    )
 
 
 def test_text_that_is_no_request_log_is_no_capture(tmp_path: Path) -> None:

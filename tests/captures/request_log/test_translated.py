@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from captures.exchanges import Capture, ExchangeReader, Flag, open_capture
+from captures.exchanges.capture import FrameBytes
 from captures.export.capture_file import CaptureFileWriter
 from captures.export.selection import Selection
 from captures.interventions import BrokerLog
 from dissectors.budget import changed
+from dissectors.sides import Side
 from kproxy.text.summary import notes
 
 DATA = Path(__file__).parents[2] / "data" / "request_log"
@@ -167,3 +170,42 @@ def test_look_alikes_are_never_confused(tmp_path: Path, seed: int) -> None:
     sent = [sum(client == each for _, each, _ in entries) for client in clients]
     sure = [own[each] and captured[each] and logged[each] and sent[each] >= 3 for each in clients]
     assert matched == sum(count for count, each in zip(sent, sure, strict=True) if each)
+
+
+def test_each_frame_is_read_once_however_many_clients_are_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients, numbers = range(30), range(4)
+
+    def write(name: str, address: str) -> Path:
+        path = tmp_path / name
+        lines = [
+            _LINE.format(
+                second=10 + number,
+                number=number,
+                member=f"m{each}",
+                client=f"{address}:{5000 + each}",
+                secret=1,
+            )
+            for number in numbers
+            for each in clients
+        ]
+        path.write_text("".join(lines))
+        return path
+
+    packets = tmp_path / "packets.pcapng"
+    with packets.open("wb") as file:
+        CaptureFileWriter(file).write(Selection(_read(write("captured.log", "10.0.0.2"))))
+    read = Counter[tuple[int, str, int]]()
+    frame = Capture.frame
+
+    def counted(capture: Capture, connection: int, side: Side, position: int, size: int) -> FrameBytes | None:
+        read[connection, side, position] += 1
+        return frame(capture, connection, side, position, size)
+
+    monkeypatch.setattr(Capture, "frame", counted)
+    capture = _read(packets, write("broker.log", "10.7.7.7"))
+    assert capture.translated is not None
+    assert len(capture.translated.ends) == len(clients)
+    assert set(read.values()) == {1}
+    assert len(read) == 2 * len(clients) * len(numbers)

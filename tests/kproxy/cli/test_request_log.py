@@ -1,6 +1,6 @@
 """``kproxy request-log``, with brokers that are made up: their levels, and what cannot be set.
 
-It was tried with a real broker of 2.8.2, also with Ctrl-C (docs/request-log.md).
+It was tried with real brokers of 2.8.2, 3.9.1 and 4.3.0, also with Ctrl-C (docs/request-log.md).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kproxy.cli import main
 from kproxy.proxy.own_requests import OwnRequestError
 from kproxy.replay.cluster import Node
-from kproxy.request_logging import RequestLoggers
+from kproxy.request_logging import RefusedError, RequestLoggers
 
 _ONE, _TWO = Node(1, "b1", 9092), Node(2, "b2", 9092)
 
@@ -20,27 +20,34 @@ class Levels:
     """The levels of two brokers.
 
     :ivar refused: brokers that refuse changes to these levels
+    :ivar unreachable: IDs of brokers that cannot be reached
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.levels = {_ONE: "WARN", _TWO: "INFO"}
         self.changes: list[tuple[int, str]] = []
         self.refused: set[tuple[int, str]] = set()
+        self.unreachable: set[int] = set()
 
         async def brokers(_: RequestLoggers, _bootstrap: object, wanted: tuple[int, ...]) -> list[Node]:
             return [each for each in self.levels if not wanted or each.node_id in wanted]
 
         async def level(_: RequestLoggers, broker: Node) -> str:
+            if broker.node_id in self.unreachable:
+                raise OwnRequestError(f"cannot connect to {broker.host}")
             return self.levels[broker]
 
-        async def set_level(_: RequestLoggers, broker: Node, level: str) -> None:
-            if (broker.node_id, level) in self.refused:
-                raise OwnRequestError(f"broker {broker}: CLUSTER_AUTHORIZATION_FAILED")
-            self.changes.append((broker.node_id, level))
-            self.levels[broker] = level
+        async def set_level(loggers: RequestLoggers, broker: Node, level_: str) -> str:
+            await level(loggers, broker)
+            if (broker.node_id, level_) in self.refused:
+                raise RefusedError("CLUSTER_AUTHORIZATION_FAILED")
+            self.changes.append((broker.node_id, level_))
+            self.levels[broker] = level_
+            return level_
 
-        for method in (brokers, level, set_level):
-            monkeypatch.setattr(RequestLoggers, method.__name__, method)
+        monkeypatch.setattr(RequestLoggers, "brokers", brokers)
+        monkeypatch.setattr(RequestLoggers, "_level", level)
+        monkeypatch.setattr(RequestLoggers, "_set_level", set_level)
 
 
 @pytest.fixture
@@ -67,19 +74,35 @@ def test_on_asks_first(levels: Levels) -> None:
     assert not levels.changes
 
 
-def test_what_was_changed_before_a_refusal_is_put_back(levels: Levels) -> None:
-    levels.refused.add((2, "DEBUG"))
+def test_a_refusal_does_not_stop_the_other_brokers(levels: Levels) -> None:
+    levels.refused.add((1, "DEBUG"))
     code, output = _run("on", "-y", "--for", "1ms")
     assert code == 1
-    assert "CLUSTER_AUTHORIZATION_FAILED" in output
-    assert levels.levels == {_ONE: "WARN", _TWO: "INFO"}
+    assert "kproxy: broker 1 (b1:9092): CLUSTER_AUTHORIZATION_FAILED" in output
+    assert "broker 2 (b2:9092): INFO again" in output
+    assert levels.changes == [(2, "DEBUG"), (2, "INFO")]
+
+
+@pytest.mark.parametrize("what", ["status", "off", "on"])
+def test_an_unreachable_broker_does_not_stop_the_others(levels: Levels, what: str) -> None:
+    levels.unreachable.add(1)
+    code, output = _run(what, *(["-y", "--for", "1ms"] if what == "on" else []))
+    assert code == 1
+    assert "kproxy: broker 1 (b1:9092): cannot connect to b1" in output
+    assert "broker 2 (b2:9092): o" in output
+
+
+def test_it_does_not_wait_if_it_is_on_nowhere(levels: Levels) -> None:
+    levels.refused |= {(1, "DEBUG"), (2, "DEBUG")}
+    assert _run("on", "-y")[0] == 1
+    assert not levels.changes
 
 
 def test_a_level_that_stays_is_told(levels: Levels) -> None:
     levels.refused.add((1, "WARN"))
     code, output = _run("on", "-y", "--for", "1ms")
     assert code == 1
-    assert "broker 1 (b1:9092) is left at DEBUG" in output
+    assert "broker 1 (b1:9092): its level may still be DEBUG: CLUSTER" in output
     assert levels.levels[_TWO] == "INFO"
 
 
