@@ -367,7 +367,7 @@ def _coordinated_until(ordered: list[Call], context: GroupContext) -> int:
     """
     answered = max((call.latest for call in ordered if call.end is not None), default=0)
     endings = [context.ending(connection) for connection in {call.connection for call in ordered}]
-    gone = [ending.time for ending in endings if ending is not None and not ending.by_client]
+    gone = [ending.time for ending in endings if ending is not None and ending.by_broker]
     return min((time for time in gone if time >= answered), default=context.now)
 
 
@@ -391,7 +391,7 @@ def _returns(ordered: list[Call], context: GroupContext) -> Iterator[int]:
             accumulate((_NEVER if (each := endings[one]) is None else each.time for one in order), max)
         )
         over = 0
-        for ending in sorted(each for each in endings.values() if each is not None and not each.by_client):
+        for ending in sorted(each for each in endings.values() if each is not None and each.by_broker):
             before = bisect_left(begins, ending.time)
             if ending.time <= over or not before or last_ends[before - 1] > ending.time + LATE:
                 continue  # it answered on another connection all the while
