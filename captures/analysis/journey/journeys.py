@@ -38,62 +38,35 @@ FOLLOWING = "following records"
 """The activity named in error reports."""
 
 
-_SHARES = frozenset(
-    {
-        "request.group_id",
-        "request.member_id",
-        "request.share_session_epoch",
-        "request.topics",
-        "request.forgotten_topics_data",
-        "response.responses",
-        "response.error_code",
-    }
-)
+_SHARES = frozenset({
+    "request.group_id", "request.member_id", "request.share_session_epoch", "request.topics",
+    "request.forgotten_topics_data", "response.responses", "response.error_code",
+})  # fmt: skip
 _NEEDS: dict[int, frozenset[str]] = {
-    ApiKey.PRODUCE: frozenset(
-        {
-            "request.transactional_id",
-            "request.acks",
-            "request.topic_data",
-            "response.responses.name",
-            "response.responses.topic_id",
-            "response.responses.partition_responses.index",
-            "response.responses.partition_responses.error_code",
-            "response.responses.partition_responses.base_offset",
-        }
-    ),
-    ApiKey.FETCH: frozenset(
-        {
-            "request.replica_id",
-            "request.replica_state",
-            "request.isolation_level",
-            "request.session_id",
-            "request.session_epoch",
-            "request.topics.topic",
-            "request.topics.topic_id",
-            "request.topics.partitions.partition",
-            "request.topics.partitions.fetch_offset",
-            "request.forgotten_topics_data",
-            "response.session_id",
-            "response.responses.topic",
-            "response.responses.topic_id",
-            "response.responses.partitions.partition_index",
-            "response.responses.partitions.high_watermark",
-            "response.responses.partitions.last_stable_offset",
-            "response.responses.partitions.records",
-        }
-    ),
+    ApiKey.PRODUCE: frozenset({
+        "request.transactional_id", "request.acks", "request.topic_data",
+        "response.responses.name", "response.responses.topic_id",
+        "response.responses.partition_responses.index", "response.responses.partition_responses.error_code",
+        "response.responses.partition_responses.base_offset",
+    }),
+    ApiKey.FETCH: frozenset({
+        "request.replica_id", "request.replica_state", "request.isolation_level", "request.session_id",
+        "request.session_epoch", "request.topics.topic", "request.topics.topic_id",
+        "request.topics.partitions.partition", "request.topics.partitions.fetch_offset",
+        "request.forgotten_topics_data",
+        "response.session_id", "response.responses.topic", "response.responses.topic_id",
+        "response.responses.partitions.partition_index", "response.responses.partitions.high_watermark",
+        "response.responses.partitions.last_stable_offset", "response.responses.partitions.records",
+    }),
     ApiKey.SHARE_FETCH: _SHARES,
     ApiKey.SHARE_ACKNOWLEDGE: _SHARES,
-}
-_OTHERS = frozenset(
-    {
-        *("groups", "topics", "members", "transactions", "producers"),
-        *("request.topics", "response.topics", "response.error_code", "response.assignment"),
-        *("response.active_tasks", "request.topology.subtopologies", "request.member_epoch"),
-        *("request.committed", "request.markers"),
-    }
-)
+}  # fmt: skip
+_OTHERS = frozenset({
+    "groups", "topics", "members", "transactions", "producers",
+    "request.topics", "response.topics", "response.error_code", "response.assignment",
+    "response.active_tasks", "request.topology.subtopologies", "request.member_epoch",
+    "request.committed", "request.markers",
+})  # fmt: skip
 
 READ = MEMBER_APIS | {
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.WRITE_TXN_MARKERS,

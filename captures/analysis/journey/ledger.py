@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from captures.analysis.journey.covers import Ranges
 from captures.analysis.journey.logs import Layout, Log
 from captures.meaning.topic_partitions import TopicPartition
+from captures.packets.coverage import Coverage
 
 SENDS = Layout(
     base="i8",
@@ -90,8 +90,8 @@ class PartitionLog:
     readable: ReadableOffsets = field(default_factory=ReadableOffsets)
     stable: ReadableOffsets = field(default_factory=ReadableOffsets)
     commits: dict[str, Log] = field(default_factory=dict)
-    seen: Ranges = field(default_factory=Ranges)
-    looked: Ranges = field(default_factory=Ranges)
+    seen: Coverage = field(default_factory=Coverage)
+    looked: Coverage = field(default_factory=Coverage)
 
     def commits_of(self, group: str) -> Log:
         """Return the commits of a group, for adding to them."""
