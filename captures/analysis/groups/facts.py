@@ -240,7 +240,8 @@ def _stopped(rebalance: Rebalance, cut: _TextJoiner) -> str:
     stops = sorted(rebalance.stopped, key=lambda stop: -stop.duration)
     still = {True: "", False: " and still"}
     each = [f"{words.line(str(stop.tp))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
-    others = _consumed_on(rebalance.consumed_on) if rebalance.consumed_on else ""
+    on = words.counted(rebalance.consumed_on, "other")
+    others = f"; consumption of {on} continued" if rebalance.consumed_on else ""
     if rebalance.of_workers:
         return f"ran nowhere: {cut(each, ', ')}"
     return f"{words.counted(len(stops), 'partition')} not consumed: {cut(each, ', ')}{others}"
@@ -254,10 +255,6 @@ def _delay(rebalance: Rebalance, timeline: GroupTimeline) -> str:
     still = f", {span(left)} of it left" if rebalance is timeline.rebalances[-1] and left > 0 else ""
     limit = f"{span(rebalance.delay)} for a lost worker (scheduled.rebalance.max.delay.ms){still}"
     return f"{limit}; until then nothing runs {partitions(rebalance.unassigned)}"
-
-
-def _consumed_on(count: int) -> str:
-    return f"; consumption of {words.counted(count, 'other')} continued"
 
 
 def _refetched(rebalance: Rebalance, cut: _TextJoiner) -> str:

@@ -237,7 +237,9 @@ class Journeys:
         more = self._finds.more
         waits = None
         if self._query.single:
-            journeys, left = self._read_journeys(partitions, most)
+            stories = JourneyBuilder(self._ledger, partitions, self._transactions, self._deliveries)
+            found = [each for each in self._finds.found if each.tp in partitions]
+            journeys, left = stories.of(found, most) if found else (stories.at(self._query), 0)
             more += left
         else:
             summed = Waits(self._ledger)
@@ -249,15 +251,6 @@ class Journeys:
     def facts(self) -> LogFacts:
         """Return the current facts about the records of wanted partitions."""
         return LogFacts(self._ledger, self._partitions(), self._transactions)
-
-    def _read_journeys(
-        self, partitions: dict[TopicPartition, PartitionLog], most: int | None
-    ) -> tuple[list[Journey], int]:
-        stories = JourneyBuilder(self._ledger, partitions, self._transactions, self._deliveries)
-        found = [each for each in self._finds.found if each.tp in partitions]
-        if not found and self._query.offset is not None:
-            return stories.at(self._query), 0
-        return stories.of(found, most)
 
     def _partitions(self) -> dict[TopicPartition, PartitionLog]:
         """Return the wanted partitions, by topic name if it was revealed in the meantime."""

@@ -11,7 +11,7 @@ from captures.analysis.journey.fetches import Deliveries
 from captures.analysis.journey.found_records import FoundRecord
 from captures.analysis.journey.ledger import Ledger, PartitionLog
 from captures.analysis.journey.log_facts import LogFacts
-from captures.analysis.journey.logs import Log, Rows
+from captures.analysis.journey.logs import Log, Rows, by_time
 from captures.analysis.journey.model import (
     Attempt,
     Commit,
@@ -71,7 +71,7 @@ class JourneyBuilder:
         return [self._story(key[0], key[1], once[key]) for key in listed], len(once) - len(listed)
 
     def at(self, sought: RecordQuery) -> list[Journey]:
-        """Return the record at an offset if anything but its content is in the capture."""
+        """Return the record at an offset if anything but its content is in the capture; none without an offset."""
         found = [
             self._story(tp, sought.offset, None)
             for tp in self._partitions
@@ -221,9 +221,7 @@ class JourneyBuilder:
     def _commits(self, log: PartitionLog, group: str, offset: int) -> Iterator[Commit]:
         if not group or group not in log.commits:
             return
-        rows = log.commits[group].rows()
-        rows = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
-        for row in rows[np.argsort(rows["time"], kind="stable")]:
+        for row in _holding(log.commits[group].rows(), offset):
             kind = Settlement(int(row["kind"]))
             yield Commit(
                 kind=kind,
@@ -250,10 +248,8 @@ def _copies(attempts: Attempts, tried: list[int], offset: int) -> list[int]:
 
 
 def _holding(rows: Rows, offset: int) -> Rows:
-    """Return the deliveries of an offset, ordered by time."""
-    found = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
-    ordered: Rows = found[np.argsort(found["time"], kind="stable")]
-    return ordered
+    """Return the deliveries or commits of an offset, ordered by time."""
+    return by_time(rows[(rows["first"] <= offset) & (rows["last"] >= offset)])
 
 
 def _first_above(ends: Log, offset: int) -> Moment | None:

@@ -7,14 +7,14 @@ same journey; each is weighted with its number of records.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.covers import Cover, Overlap, first_cover, rows_at
 from captures.analysis.journey.ledger import COMMITS, Ledger, PartitionLog
-from captures.analysis.journey.logs import Log, Rows
+from captures.analysis.journey.logs import Log, Rows, by_time
 from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
@@ -25,32 +25,18 @@ Consumer = tuple[str, str]
 """Group, and the client ID if no group is known."""
 
 
-@dataclass(slots=True)
-class _Samples:
-    """Times weighted with numbers of records."""
-
-    times: list[Int64s] = field(default_factory=list)
-    counts: list[Int64s] = field(default_factory=list)
-
-    def add(self, times: Int64s, counts: Int64s) -> None:
-        self.times.append(times)
-        self.counts.append(counts)
-
-    def percentiles(self) -> Percentiles | None:
-        if not self.times:
-            return None
-        return weighted(np.concatenate(self.times), np.concatenate(self.counts))
+_Samples = list[tuple[Int64s, Int64s]]
+"""Times, and the numbers of records with these times."""
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     shares: bool = False
     records: int = 0
-    delivered: _Samples = field(default_factory=_Samples)
-    settled: _Samples = field(default_factory=_Samples)
-    total: _Samples = field(default_factory=_Samples)
-    refetched: list[Range] = field(default_factory=list)
-    skipped: list[Range] = field(default_factory=list)
+    delivered: _Samples = []
+    settled: _Samples = []
+    total: _Samples = []
+    refetched: list[Range] = []
+    skipped: list[Range] = []
 
     def result(self, group: str, client: str) -> GroupWaits:
         return GroupWaits(
@@ -58,12 +44,17 @@ class _Group:
             client=client,
             shares=self.shares,
             records=self.records,
-            delivered=self.delivered.percentiles(),
-            settled=self.settled.percentiles(),
-            total=self.total.percentiles(),
+            delivered=_percentiles(self.delivered),
+            settled=_percentiles(self.settled),
+            total=_percentiles(self.total),
             refetched=self.refetched,
             skipped=self.skipped,
         )
+
+
+def _percentiles(samples: _Samples) -> Percentiles | None:
+    times, counts = ([pair[of] for pair in samples] for of in (0, 1))
+    return weighted(np.concatenate(times), np.concatenate(counts)) if samples else None
 
 
 def consumers(ledger: Ledger) -> list[Consumer | None]:
@@ -84,7 +75,7 @@ def deliveries_of(log: PartitionLog, of: list[Consumer | None]) -> Iterator[tupl
     for consumer, code in known.items():
         deliveries = rows[codes == code]
         if len(deliveries):
-            yield consumer, deliveries[np.argsort(deliveries["time"], kind="stable")]
+            yield consumer, by_time(deliveries)
 
 
 class Waits:
@@ -94,7 +85,7 @@ class Waits:
         self._ledger = ledger
         self._consumers = consumers(ledger)
         self._groups: dict[Consumer, _Group] = {}
-        self._acknowledged = _Samples()
+        self._acknowledged: _Samples = []
         self._partitions = self._sent = self._done = self._refused = self._resent = 0
 
     def add(self, tp: TopicPartition, log: PartitionLog) -> None:
@@ -124,13 +115,13 @@ class Waits:
             when = rows["time"]
             both = np.flatnonzero((s >= 0) & (d >= 0))
             sent_at, done_at, got_at = sent[located[s[both]]], done[located[s[both]]], when[d[both]]
-            group.total.add(got_at - sent_at, counts[both])
+            group.total.append((got_at - sent_at, counts[both]))
             acked = done_at >= 0
-            group.delivered.add((got_at - done_at)[acked], counts[both][acked])
+            group.delivered.append(((got_at - done_at)[acked], counts[both][acked]))
             # a commit before the delivery is not a wait
             over = np.flatnonzero((d >= 0) & (c >= 0))
             took = commits["time"][c[over]] - when[d[over]]
-            group.settled.add(took[took >= 0], counts[over][took >= 0])
+            group.settled.append((took[took >= 0], counts[over][took >= 0]))
             group.refetched += _again(tp, overlaps, rows)
             group.skipped += _skipped(tp, cover, rows, known)
 
@@ -143,7 +134,7 @@ class Waits:
             acknowledged=self._done,
             refused=self._refused,
             resent=self._resent,
-            waits=self._acknowledged.percentiles(),
+            waits=_percentiles(self._acknowledged),
             groups=[each.result(*consumer) for consumer, each in ordered],
         )
 
@@ -167,7 +158,7 @@ class Waits:
         self._done += int(count[acked].sum())
         self._refused += int(count[refused].sum())
         self._resent += int(count[batches(~once)].sum())
-        self._acknowledged.add((first - sent)[acked], count[acked])
+        self._acknowledged.append(((first - sent)[acked], count[acked]))
 
 
 class _KnownOffsets:
@@ -198,8 +189,7 @@ class _KnownOffsets:
 def _settled(log: PartitionLog, group: str) -> tuple[Cover, Rows]:
     """Return the ranges finished first by each commit of a group, and the commits, ordered by time."""
     commits = log.commits[group].rows() if group in log.commits else Log(COMMITS).rows()
-    commits = commits[np.isin(commits["kind"], [kind for kind in Settlement if kind.done])]
-    commits = commits[np.argsort(commits["time"], kind="stable")]
+    commits = by_time(commits[np.isin(commits["kind"], [kind for kind in Settlement if kind.done])])
     if not len(commits) or bool((commits["first"] >= 0).any()):
         return first_cover(commits["first"], commits["last"])[0], commits
     before = np.concatenate([[-1], np.maximum.accumulate(commits["last"])[:-1]])

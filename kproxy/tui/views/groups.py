@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from captures.analysis.clusters import beside
+from captures.analysis.clusters import beside, recorded_names
 from captures.analysis.conditions import of_group
 from captures.analysis.group_stats import TAKEN as OF_STATS
 from captures.analysis.group_stats import GroupRow, GroupStats
@@ -326,16 +326,14 @@ class _Cluster:
     """
 
     def __init__(self, name: str, access: Access) -> None:
-        self._name = name
-        self._capture = access.capture
         self.stats = GroupStats()
-        has_broker = self._has_broker if name else None
-        self.histories = IncidentHistories(access.plain.knowledge.topic_name, access.capture, has_broker)
+        capture = access.capture
 
-    def _has_broker(self, address: str) -> bool:
-        upstreams = self._capture.samples.upstreams.items()
-        theirs = (connection for connection, upstream in upstreams if upstream.cluster == self._name)
-        return any(self._capture.endpoints(connection)[1] == address for connection in theirs)
+        def has_broker(address: str) -> bool:
+            return name in recorded_names(capture, address)
+
+        topic_name = access.plain.knowledge.topic_name
+        self.histories = IncidentHistories(topic_name, capture, has_broker if name else None)
 
 
 class GroupFold(PacedFold[Mapping[tuple[str, str], GroupTimeline]]):

@@ -15,7 +15,6 @@ from itertools import zip_longest
 
 import msgspec
 
-from captures.analysis.groups.calls import Run
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import (
@@ -184,7 +183,8 @@ class Reconciliations:
     def stories(self) -> list[Rebalance]:
         """Return the bumps as rebalances, in the order of time."""
         bumps = sorted(self._epochs.counter.counting.bumps, key=lambda bump: bump.time)
-        self._before, self._after = _Presence(self._epochs.lanes), _Presence(self._epochs.lanes)
+        lanes = self._epochs.roster.lanes
+        self._before, self._after = _Presence(lanes), _Presence(lanes)
         return [self._story(bump, after) for bump, after in zip_longest(bumps, bumps[1:])]
 
     def _story(self, bump: EpochBump, following: EpochBump | None) -> Rebalance:
@@ -319,18 +319,11 @@ class Reconciliations:
         )
 
     def _waiting(self, member: MemberTimeline, membership: Membership, bump: EpochBump) -> AwaitedMember:
-        state = member.state
-        since = state.since if state is not None and state.since is not None else None
+        since, timeout = None if member.state is None else member.state.since, member.rebalance_timeout
         if since is None:
             return AwaitedMember(membership.member, member.client, bump.time)
-        timeout = member.rebalance_timeout
-        return AwaitedMember(
-            membership.member,
-            member.client,
-            since,
-            beats=_beats(member, since),
-            deadline=None if timeout is None else since + timeout,
-        )
+        deadline = None if timeout is None else since + timeout
+        return AwaitedMember(membership.member, member.client, since, _beats(member, since), deadline)
 
     # ------------------------------------------------------------ words
     def cause(self, reason: Reason) -> Cause:
@@ -411,7 +404,7 @@ def _beats(member: MemberTimeline, since: int) -> int:
     count = 0
     for call in member.calls:
         if call.time > since:
-            count += call.count if isinstance(call, Run) else 1
-        elif isinstance(call, Run) and call.last > since and call.count > 1:
+            count += call.count
+        elif call.last > since and call.count > 1:
             count += round((call.count - 1) * (call.last - since) / (call.last - call.time))
     return count
