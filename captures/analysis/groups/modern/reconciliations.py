@@ -11,7 +11,7 @@ have all partitions, they are the whole group; if none of them has some partitio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 import msgspec
 
@@ -366,21 +366,12 @@ def _held_up(
     """Return the member that took longest to revoke partitions before the next bump; None if none was seen to."""
     found = []
     for member, membership in members:
-        asked: State | None = None
-        for state in member.states_after(bump.time):
-            if state.at >= until:
-                break
-            if asked is not None and asked.since is not None and state.since is None:
-                held = asked.held_back
-                found.append(
-                    SlowestRevocation(membership.member, member.client, state.at - asked.since, held)
-                )
-            asked = state
-        if asked is not None and asked.since is not None:
-            held = asked.held_back
-            found.append(
-                SlowestRevocation(membership.member, member.client, until - asked.since, held, released=False)
-            )
+        states = list(takewhile(lambda state: state.at < until, member.states_after(bump.time)))
+        for asked, after in zip_longest(states, states[1:]):
+            if asked.since is not None and (after is None or after.since is None):
+                time = (until if after is None else after.at) - asked.since
+                who, released = (membership.member, member.client), after is not None
+                found.append(SlowestRevocation(*who, time, asked.held_back, released))
     return max(found, key=lambda each: each.duration, default=None)
 
 
