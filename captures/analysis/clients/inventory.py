@@ -105,8 +105,8 @@ class Clients:
         self._faults = RAISED if capture is None else capture.faults
         self._introductions = Introductions()
         self._fingerprints = Fingerprints(capture)
-        self._fields: dict[str, Fields] = {}
-        self._rhythms: dict[str, RequestTiming] = {}
+        self._fields: dict[str, Fields] = defaultdict(Fields)
+        self._rhythms: dict[str, RequestTiming] = defaultdict(RequestTiming)
         self._contacts: dict[ConnectionKey, dict[str | None, _Contact]] = defaultdict(dict)
 
     def add(self, exchange: Exchange) -> None:
@@ -118,8 +118,6 @@ class Clients:
             return
         name = client_name(exchange)
         self._fingerprints.add(exchange)
-        if name not in self._fields:
-            self._fields[name], self._rhythms[name] = Fields(), RequestTiming()
         self._fields[name].add(exchange)
         self._rhythms[name].add(exchange)
 
@@ -197,8 +195,7 @@ class Clients:
 
     def _describe(self, client: Client, links_of: Callable[[], Links]) -> None:
         """Set library, roles and settings of a client."""
-        fields = self._fields.get(client.name) or Fields()
-        rhythm = self._rhythms.get(client.name) or RequestTiming()
+        fields, rhythm = self._fields[client.name], self._rhythms[client.name]
         if client.software:
             client.library = stated_library(client.software[0])
         else:
