@@ -107,27 +107,38 @@ def ended_by_broker(capture: Capture, connection: int) -> int | None:
 
     None if it is open, or the client was first, or kproxy ended it for a rule or a user.
     """
-    if connection in capture.notes.ended_connections:
-        return None
-    ends = [
-        (time, by_broker)
-        for time, by_broker in (_end(capture, connection, 0), _end(capture, connection, 1))
-        if time >= 0
-    ]
-    return min(ends)[0] if ends and min(ends)[1] else None
+    end = None if connection in capture.notes.ended_connections else ending(capture, connection)
+    return end.time if end is not None and end.by_broker else None
 
 
 def ended(capture: Capture, connection: int) -> int | None:
     """Return when either side ended a connection, in ns since the epoch; None if it is open."""
-    ends = [_end(capture, connection, side)[0] for side in (0, 1)]
-    return min((time for time in ends if time >= 0), default=None)
+    end = ending(capture, connection)
+    return None if end is None else end.time
 
 
-def _end(capture: Capture, connection: int, side: int) -> tuple[int, bool]:
-    """Return when a side (0 client, 1 broker) ended a connection, -1 for never, and whether it is the broker."""
+class Ending(NamedTuple):
+    """The first FIN or RST of a connection.
+
+    :ivar time: ns since the epoch
+    :ivar by_broker: whether the broker sent it; the client if both sides sent one at that time
+    :ivar reset: whether it was an RST
+    """
+
+    time: int
+    by_broker: bool
+    reset: bool
+
+
+def ending(capture: Capture, connection: int) -> Ending | None:
+    """Return how a connection ended; None if it is open."""
     if connection >= len(capture.connections):
-        return -1, bool(side)
-    streams = capture.connections.streams
-    stream = capture.client_stream(connection) ^ side
-    times = (int(streams.fin_time[stream]), int(streams.reset_time[stream]))
-    return min((time for time in times if time >= 0), default=-1), bool(side)
+        return None
+    streams, client = capture.connections.streams, capture.client_stream(connection)
+    ends = []
+    for stream in (client, client ^ 1):
+        reset = int(streams.reset_time[stream])
+        times = [time for time in (int(streams.fin_time[stream]), reset) if time >= 0]
+        if times:
+            ends.append(Ending(min(times), stream != client, min(times) == reset))
+    return min(ends, default=None)

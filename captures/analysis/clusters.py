@@ -14,7 +14,7 @@ from msgspec import UnsetType
 from captures.analysis.incidents.nodes import listed_as
 from captures.arrays import Int64s
 from captures.exchanges import Capture
-from captures.interventions import NO_UPSTREAM, UpstreamBroker
+from captures.interventions import UpstreamBroker
 from captures.meaning import words
 from captures.names.names import canonical
 from dissectors.session_context import SessionContext, SessionFacts
@@ -133,15 +133,19 @@ class RecordedClusters(Clusters):
         self.parts = (*names, UNKNOWN) if len(names) > 1 else ("",)
 
     def part_of(self, connection: int) -> str:
-        if not self.several:
-            return ""
-        upstream = self._capture.samples.upstreams.get(connection, NO_UPSTREAM)
-        return upstream.cluster if upstream.cluster in self.parts else UNKNOWN
+        return self._part(self._capture.upstream_of(connection).cluster) if self.several else ""
 
     def _part_of_broker(self, broker: str) -> str:
-        connections = range(len(self._capture.connections))
-        found = {self.part_of(each) for each in connections if self._capture.endpoints(each)[1] == broker}
-        return _agreed(found) or UNKNOWN
+        return _agreed({self._part(name) for name in recorded_names(self._capture, broker)}) or UNKNOWN
+
+    def _part(self, name: str) -> str:
+        return name if name in self.parts else UNKNOWN
+
+
+def recorded_names(capture: Capture, broker: str) -> set[str]:
+    """Return the names of clusters that kproxy's proxy has recorded for connections to a broker; empty for none."""
+    connections = range(len(capture.connections))
+    return {capture.upstream_of(each).cluster for each in connections if capture.endpoints(each)[1] == broker}
 
 
 def _named(upstreams: Mapping[int, UpstreamBroker], facts: SessionFacts) -> dict[int, str]:

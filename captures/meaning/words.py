@@ -71,13 +71,14 @@ def figure(count: float | None, nothing: str = "") -> str:
     return f"{int(count):,}" if count else nothing
 
 
-def some(names: Iterable[str], shown: int = SHOWN) -> str:
-    """Return the first names and the number of further ones: ``orders payments logs +4``."""
+def some(names: Iterable[str], shown: int | None = SHOWN, gap: str = " ") -> str:
+    """Return the first names and the number of further ones: ``orders payments logs +4``.
+
+    :param shown: number of names; None for all
+    """
     every = list(names)
-    rest = len(every) - shown
-    if rest <= 0:
-        return " ".join(every)
-    return f"{' '.join(every[:shown])} +{rest}"
+    rest = len(every) - len(every[:shown])
+    return gap.join(every[:shown]) + (f" +{rest}" if rest else "")
 
 
 def several(names: Iterable[str], shown: int = 5) -> str:
@@ -89,8 +90,7 @@ def several(names: Iterable[str], shown: int = 5) -> str:
 
 def phrases(parts: list[str]) -> str:
     """Return the first phrases and the number of further ones: ``orders to 12, logs to 6 +2``."""
-    rest = len(parts) - SHOWN
-    return ", ".join(parts[:SHOWN]) + (f" +{rest}" if rest > 0 else "")
+    return some(parts, gap=", ")
 
 
 def runs(numbers: Iterable[int]) -> list[str]:

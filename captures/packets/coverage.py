@@ -1,4 +1,4 @@
-"""The covered ranges of bytes, to distinguish new bytes from repeated ones."""
+"""Covered ranges of numbers, such as positions of bytes, to distinguish new ones from repeated ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 
 class Coverage:
-    """Ranges of bytes as [start, end), sorted, with touching ranges joined.
+    """Ranges of numbers as [start, end), sorted, with touching ranges joined.
 
     Adding a range costs one search and removes the ranges that it joins: any number of overlapping ranges costs only as
     many searches.
@@ -34,7 +34,9 @@ class Coverage:
         return at >= 0 and self._ends[at] >= end
 
     def add(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Add [start, end), which is not empty; return the parts of it that were not covered, in order."""
+        """Add [start, end); return the parts of it that were not covered, in order."""
+        if end <= start:
+            return []
         low = bisect_left(self._ends, start)
         high = bisect_right(self._starts, end)
         edges = [start]

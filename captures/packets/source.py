@@ -292,42 +292,26 @@ def open_logs(
     :param follow: whether they are still being written and are to be read as they grow; compressed ones are complete
     :raises CaptureError: if one cannot be read
     """
-<<<<<<< HEAD
     closing = ExitStack()
-    feeds = []
-=======
     stop = StopSignal() if follow else None
-    closing: list[Callable[[], None]] = [stop.close] if stop is not None else []
+    if stop is not None:
+        closing.callback(stop.close)
     feeds: dict[str, Feed] = {}
->>>>>>> sources
     for path in paths:
         try:
             file = closing.enter_context(Path(path).open("rb"))  # noqa: SIM115  # the stack closes it
         except OSError as error:
             closing.close()
             raise _failure(path, 0, error) from error
-<<<<<<< HEAD
-        feeds.append(decompressed(FileFeed(file, Path(path).stat().st_size))[0])
-    made = logs_as_packets(feeds, captured=captured)
-    return Source(", ".join(paths), lambda source: source.spooled(made), quota, closing)
-=======
-        closing.append(file.close)
         feeds[path] = _log_feed(path, file, stop)
-    name = ", ".join(paths)
-
-    def begin() -> Store:
-        spool = Spool(name, quota)
-        closing.append(spool.close)
-        return SpooledFeed(logs_as_packets(feeds, captured=captured, stop=stop), spool)
-
-    return Source(name, begin, quota, stop, closing)
+    made = logs_as_packets(feeds, captured=captured, stop=stop)
+    return Source(", ".join(paths), lambda source: source.spooled(made), quota, closing, stop)
 
 
 def _log_feed(path: str, file: BinaryIO, stop: StopSignal | None) -> Feed:
     if stop is not None and compression(os.pread(file.fileno(), MAGIC_SIZE, 0)) is None:
         return PolledFileFeed(file.fileno(), path, stop)
     return decompressed(FileFeed(file, Path(path).stat().st_size))[0]
->>>>>>> sources
 
 
 def _open_local(

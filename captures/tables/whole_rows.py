@@ -31,7 +31,6 @@ from captures.analysis.groups.calls import (
     Join,
     Leave,
     ModernHeartbeatRun,
-    Run,
     Sync,
 )
 from captures.analysis.groups.model import GroupTimeline, Rebalance, TopicPartition
@@ -346,7 +345,6 @@ def _seen(time: int) -> int | None:
 def _group_events(group: GroupCalls, cluster_of: Callable[[int], str | None]) -> Iterator[Row]:
     newer = [kind for kind in group.kinds if kind is not Kind.CLASSIC]
     for call in group.ordered():
-        run = call if isinstance(call, Run) else None
         modern = call if isinstance(call, ModernHeartbeatRun) else None
         kind = modern.kind if modern is not None else Kind.CLASSIC
         if isinstance(call, Commit) and newer:
@@ -369,10 +367,10 @@ def _group_events(group: GroupCalls, cluster_of: Callable[[int], str | None]) ->
             "latency_ns": None if call.end is None else call.end - call.time,
             "error_code": call.error,
             "error": error_name(call.error) if call.error else None,
-            "count": 1 if run is None else run.count,
-            **_moment("last", call.time if run is None else run.last),
-            "last_number": call.number if run is None else run.last_number,
-            "longest_gap_ns": 0 if run is None else run.longest,
+            "count": call.count,
+            **_moment("last", call.last),
+            "last_number": call.last_number,
+            "longest_gap_ns": call.longest,
             "cluster_id": cluster_of(call.connection),
             **_details(call),
         }

@@ -535,12 +535,12 @@ def _place_of(record: AnyRecord) -> _Place:
 
 def _once(records: Iterable[T], place_of: Callable[[T], _Place | None]) -> Iterator[T]:
     """Yield each record only once per offset; records with unknown offsets always."""
-    from captures.analysis.journey.covers import Ranges
+    from captures.packets.coverage import Coverage
 
-    seen: dict[TopicPartition, Ranges] = {}
+    seen: dict[TopicPartition, Coverage] = {}
     for record in records:
         at = place_of(record)
-        if at is None or at[1] is None or seen.setdefault(at[0], Ranges()).add(at[1], at[1]):
+        if at is None or at[1] is None or seen.setdefault(at[0], Coverage()).add(at[1], at[1] + 1):
             yield record
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from captures.analysis.attempts import ended, ending
 from captures.analysis.broker_disconnects import BrokerDisconnect, BrokerDisconnects, Reason
 from captures.analysis.client_identity import client_name
 from captures.analysis.client_trace.model import Line, Phase, TracedClient
@@ -17,7 +18,6 @@ from captures.meaning import words
 from captures.names.names import split
 from captures.time_format import span
 
-_NEVER = -1
 _EXPLAINED = {
     Reason.SASL_FAILED: "authentication failed",
     Reason.NOT_AUTHENTICATED: "the client did not authenticate",
@@ -73,8 +73,8 @@ class ConnectionHistories:
 
     def left_unanswered(self, exchange: Exchange) -> bool:
         """Return whether the client waited for an answer; one that leaves cuts off its own long polls."""
-        _, over, _ = self._end(exchange.connection)
-        until = int(self._capture.observed_until(exchange.connection)) if over == _NEVER else over
+        over = ended(self._capture, exchange.connection)
+        until = int(self._capture.observed_until(exchange.connection)) if over is None else over
         return until - exchange.time > LONG_UNANSWERED
 
     def lines(self) -> Iterator[Line]:
@@ -102,7 +102,7 @@ class ConnectionHistories:
         return self._line(row, row.first, "opened", words.listed(parts), trouble=bool(row.foreign))
 
     def _closing(self, row: ConnectionRow, closing: BrokerDisconnect | None) -> Line:
-        _, time, _ = self._end(row.connection)
+        time = ended(self._capture, row.connection) or row.last
         lasted = f"after {span(max(time - row.first, 0))} and {words.counted(self._counts[row.connection], 'exchange')}"
         why = _EXPLAINED.get(closing.reason, "") if closing is not None else ""
         parts = [f"{row.ended} {lasted}"]
@@ -139,25 +139,14 @@ class ConnectionHistories:
         return int(first.min()) if len(first) else 0
 
     # ------------------------------------------------------------ the end
-    def _end(self, connection: int) -> tuple[int, int, str]:
-        """Return the connection, when it ended, -1 if it did not, and by which side."""
-        streams, client = self._capture.connections.streams, self._capture.client_stream(connection)
-        times = [
-            (time, by)
-            for stream, by in ((client, "client"), (client ^ 1, "broker"))
-            for ended in (streams.fin_time, streams.reset_time)
-            if (time := int(ended[stream])) != _NEVER
-        ]
-        time, by = min(times, default=(_NEVER, ""))
-        return connection, time, by
-
     def ending(self, lines: Sequence[Line]) -> Line:
         """Return how the party ended, as far as the capture shows it.
 
         :param lines: all other lines, ordered by time
         """
-        ends = [self._end(connection) for connection in self._party.ties]
-        still = [connection for connection, time, _ in ends if time == _NEVER]
+        ends = {connection: ending(self._capture, connection) for connection in self._party.ties}
+        over = [end for end in ends.values() if end is not None]
+        still = [connection for connection, end in ends.items() if end is None]
         ties = np.array(list(self._party.ties), np.int64)
         latest = int(self._capture.observed_until(ties).max(initial=0))
         last = self._last
@@ -169,8 +158,8 @@ class ConnectionHistories:
             text = f"{what}; last heard of {span(quiet)} before" if quiet > 0 else what
             time = latest
         else:
-            time = max(time for _, time, _ in ends)
-            by = Counter(by for _, _, by in ends)
+            time = max(end.time for end in over)
+            by = {"broker" if end.by_broker else "client" for end in over}
             text = f"its {len(ends):,} connections were" if len(ends) > 1 else "its connection was"
             text += f" closed by the {' or the '.join(sorted(by))}"
             parting, certainty = self._parting(lines, cut_off="broker" in by)

@@ -97,7 +97,7 @@ class _Finder:
     def find(self) -> None:
         self._learn_names(self._sampled(self._naming()))
         self._begin()
-        if not self._ties and self._question.by in _BONDS:
+        if not self._ties and self._question.by not in (QuestionKind.CLIENT, QuestionKind.CONNECTION):
             # it may be one of many on a connection, and not among the sample
             self._learn_names(self._naming())
             self._begin()
@@ -172,7 +172,7 @@ class _Finder:
         if by is QuestionKind.CLIENT:
             self._begin_with_clients(wanted)
             return
-        bond = _BONDS[by]
+        bond = AssociationReason(by.value)
         for each in self._connections:
             for name, number in each.names.items():
                 if name.bond is bond and name.value == wanted:
@@ -281,18 +281,13 @@ class _Finder:
     def _follow_silent(self) -> None:
         """Add connections without any exchange, such as refused ones, from addresses without another client."""
         hosts = {each.host for each in self._tied_connections()}
-        others = {
-            each.host for each in self._connections if each.id not in self._ties and not self._silent(each)
-        }
-        for each in self._connections:
-            if each.host in hosts and each.id not in self._ties and self._silent(each):
-                if each.host in others:
-                    self._unclaimed += 1
-                else:
-                    self._tie(each, AssociationReason.ADDRESS, each.host, Certainty.INFERRED)
-
-    def _silent(self, each: _Connection) -> bool:
-        return not self._exchanges[each.id]
+        rest = [each for each in self._connections if each.id not in self._ties]
+        others = {each.host for each in rest if self._exchanges[each.id]}
+        for each in rest:
+            if each.host in others and each.host in hosts and not self._exchanges[each.id]:
+                self._unclaimed += 1
+            elif each.host in hosts and not self._exchanges[each.id]:
+                self._tie(each, AssociationReason.ADDRESS, each.host, Certainty.INFERRED)
 
     # ------------------------------------------------------------ result
     def party(self) -> TracedClient:
@@ -318,11 +313,6 @@ class _Finder:
         return party
 
 
-_BONDS = {
-    QuestionKind.MEMBER: AssociationReason.MEMBER,
-    QuestionKind.TRANSACTION: AssociationReason.TRANSACTION,
-    QuestionKind.PRODUCER: AssociationReason.PRODUCER,
-}
 _OF_A_GROUP = frozenset({AssociationReason.MEMBER, AssociationReason.INSTANCE})
 
 

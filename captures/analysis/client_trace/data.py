@@ -7,11 +7,10 @@ was told to seek, restarts from its committed offset, or had its position reset.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.client_trace.apis import ApiWording
 from captures.analysis.client_trace.exchange_runs import ExchangeRun
 from captures.analysis.client_trace.model import Phase
 from captures.analysis.fetch_sessions import ObservedFetch
@@ -58,42 +57,35 @@ class PositionJump(NamedTuple):
     offset: int
 
 
+@dataclass(slots=True, eq=False)
 class _Traffic(ExchangeRun):
     """Common parts of fetches and produces: records, bytes, partitions.
 
+    :ivar names: returns names of topic IDs
     :ivar uncounted: whether there are compressed message sets, which do not announce their records
     :ivar manners: acks, isolation level, compression
     """
 
-    __slots__ = ("_names", "courses", "manners", "partitions", "records", "size", "uncounted")
-
-    def __init__(self, key: tuple[object, ...], manner: ApiWording, time: int, names: Names) -> None:
-        super().__init__(key, manner, time)
-        self._names = names
-        self.partitions: dict[TopicPartition, None] = {}
-        self.courses: dict[TopicPartition, OffsetProgress] = {}
-        self.records = self.size = 0
-        self.uncounted = False
-        self.manners: dict[str, None] = {}
+    names: Names = field(kw_only=True)
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    courses: dict[TopicPartition, OffsetProgress] = field(default_factory=dict)
+    records: int = 0
+    size: int = 0
+    uncounted: bool = False
+    manners: dict[str, None] = field(default_factory=dict)
 
     def _count(self, part: ProducedPartition | FetchedPartition) -> None:
         self.partitions[part.topic_partition] = None
         self.size += part.size
-        records = part.records
-        if records is None:
-            self.uncounted = True
-        else:
-            self.records += records
+        self.uncounted |= part.records is None
+        self.records += part.records or 0
         for batch in part.batches:
             codec = batch.attributes & CODEC_MASK
             if codec:
                 self.manners[CODEC_LABELS[codec]] = None
 
     def _add_range(self, tp: TopicPartition, first: int, behind: int) -> None:
-        course = self.courses.get(tp)
-        if course is None:
-            course = self.courses[tp] = OffsetProgress()
-        course.add(first, behind)
+        self.courses.setdefault(tp, OffsetProgress()).add(first, behind)
 
     def _carried(self) -> str:
         more = "more than " if self.uncounted else ""
@@ -107,7 +99,7 @@ class _Traffic(ExchangeRun):
 
     def _name(self, topic: str) -> str:
         """Return the name of a topic, which may have been revealed after its ID."""
-        return words.line(self._names(topic) or topic)
+        return words.line(self.names(topic) or topic)
 
     def _from_to(self) -> str:
         parts = [
@@ -120,8 +112,6 @@ class _Traffic(ExchangeRun):
 
 class Produces(_Traffic):
     """Produce requests of a party."""
-
-    __slots__ = ()
 
     def take(self, exchange: Exchange, parts: Iterable[ProducedPartition]) -> None:
         """Add one request with its partitions."""
@@ -145,22 +135,18 @@ class Produces(_Traffic):
         return f"produces to {self._where() or '?'}: {self._carried()} {how}" + (f"; {tail}" if tail else "")
 
 
+@dataclass(slots=True, eq=False)
 class Fetches(_Traffic):
     """Fetches or share fetches of a party.
 
+    :ivar replica: whether a broker replicates
     :ivar empty: number of responses without records
     :ivar unchanged: whether it continues a session whose partitions were named before the capture began
     """
 
-    __slots__ = ("empty", "replica", "unchanged")
-
-    def __init__(
-        self, key: tuple[object, ...], manner: ApiWording, time: int, names: Names, *, replica: bool
-    ) -> None:
-        super().__init__(key, manner, time, names)
-        self.empty = 0
-        self.unchanged = False
-        self.replica = replica
+    replica: bool = field(kw_only=True)
+    empty: int = 0
+    unchanged: bool = False
 
     @property
     def phase(self) -> Phase | None:

@@ -139,23 +139,18 @@ class ExchangeRun:
 class Heartbeats(ExchangeRun):
     """Heartbeats of a member in one generation."""
 
-    __slots__ = ()
-
     def sentence(self) -> str:
         return words.listed([f"{words.counted(self.count, 'heartbeat')} {self.text}", self.every])
 
 
+@dataclass(slots=True, eq=False)
 class Commits(ExchangeRun):
     """Commits of a member.
 
     :ivar latest: position of the last one, in words
     """
 
-    __slots__ = ("latest",)
-
-    def __init__(self, key: tuple[object, ...], manner: ApiWording, time: int, text: str) -> None:
-        super().__init__(key, manner, time, text)
-        self.latest = ""
+    latest: str = ""
 
     def sentence(self) -> str:
         latest = self.latest or "nothing"
@@ -165,6 +160,7 @@ class Commits(ExchangeRun):
         return f"{self.text} — {many}; last {latest}"
 
 
+@dataclass(slots=True, eq=False)
 class Transactions(ExchangeRun):
     """Transactions of one transactional ID with the same outcome.
 
@@ -172,12 +168,8 @@ class Transactions(ExchangeRun):
     :ivar lasted: times from their first request to the response to the last
     """
 
-    __slots__ = ("ended", "lasted")
-
-    def __init__(self, key: tuple[object, ...], manner: ApiWording, time: int, text: str) -> None:
-        super().__init__(key, manner, time, text)
-        self.ended = 0
-        self.lasted = Range()
+    ended: int = 0
+    lasted: Range = field(default_factory=Range)
 
     def sentence(self) -> str:
         each = "" if self.ended == 1 else " each"

@@ -19,20 +19,10 @@ CHANGING = frozenset({ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.INIT_PRODUCE
 
 _GIVEN = GROUP_HEARTBEATS | {ApiKey.JOIN_GROUP}
 """APIs whose response gives the member ID."""
-_MEMBER_NEEDS = frozenset(
-    {
-        "request.member_id",
-        "request.group_id",
-        "request.group_instance_id",
-        "request.instance_id",
-    }
-)
-_TRANSACTION_NEEDS = frozenset(
-    {
-        "request.transactional_id",
-        "request.v3_and_below_transactional_id",
-    }
-)
+_MEMBER_NEEDS = frozenset({
+    "request.member_id", "request.group_id", "request.group_instance_id", "request.instance_id",
+})  # fmt: skip
+_TRANSACTION_NEEDS = frozenset({"request.transactional_id", "request.v3_and_below_transactional_id"})
 
 
 class Identity(NamedTuple):

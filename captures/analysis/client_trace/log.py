@@ -7,8 +7,9 @@ that they begin; lines of all phases are under the current one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -52,7 +53,8 @@ _JUMP_AHEAD = apis.ApiWording("position_ahead", None, "")
 _SILENCE = apis.ApiWording("silence", None, "")
 _DATA = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 _REPLICA = -1
-_Maker = Callable[[], ExchangeRun]
+_ALWAYS = 1 << 63
+_Run = TypeVar("_Run", bound=ExchangeRun)
 
 
 def rows_of(capture: Capture, party: TracedClient) -> Int64s:
@@ -200,9 +202,9 @@ class PartyLog:
             if not parts:
                 return
         key = ("produce", client)
-        stretch = self._open_stretch(key, exchange, lambda: Produces(key, manner, exchange.time, self._names))
-        if isinstance(stretch, Produces):
-            stretch.take(exchange, parts)
+        run = self._run(Produces, key, manner, exchange, within=IDLE, names=self._names)
+        if run is not None:
+            run.take(exchange, parts)
 
     def _fetched(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         for jump in self._consumer.jumps(exchange):
@@ -213,11 +215,9 @@ class PartyLog:
             return
         replica = seen is not None and seen.replica > _REPLICA
         key = ("fetch", client, replica)
-        stretch = self._open_stretch(
-            key, exchange, lambda: Fetches(key, manner, exchange.time, self._names, replica=replica)
-        )
-        if isinstance(stretch, Fetches):
-            stretch.take(exchange, seen, parts)
+        run = self._run(Fetches, key, manner, exchange, within=IDLE, names=self._names, replica=replica)
+        if run is not None:
+            run.take(exchange, seen, parts)
 
     def _jumped(self, exchange: Exchange, jump: PositionJump) -> None:
         (topic, partition), expected, offset = jump
@@ -248,22 +248,17 @@ class PartyLog:
         group = words.line(text(request, "group_id", "?"))
         key = ("heartbeat", client, group, generation, member)
         sentence = f"in {group}, {counter} {generation}"
-        manner = apis.MANNERS[ApiKey.HEARTBEAT]
-        stretch = self._existing(key) or self._opened(
-            Heartbeats(key, manner, exchange.time, sentence), exchange
-        )
-        if stretch is not None:
-            stretch.add(exchange)
+        run = self._run(Heartbeats, key, apis.MANNERS[ApiKey.HEARTBEAT], exchange, text=sentence)
+        if run is not None:
+            run.add(exchange)
 
     def _commit(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         group = words.line(text(exchange.request_body, "group_id", "?"))
-        key = ("commit", client, group)
-        sentence = f"commits for {group}"
-        stretch = self._existing(key) or self._opened(Commits(key, manner, exchange.time, sentence), exchange)
-        if isinstance(stretch, Commits):
-            stretch.add(exchange)
+        run = self._run(Commits, ("commit", client, group), manner, exchange, text=f"commits for {group}")
+        if run is not None:
+            run.add(exchange)
             where = topic_partitions.each(rows(exchange.request_body, "topics"), self._names)
-            stretch.latest = words.line(topic_partitions.at(where, "committed_offset"))
+            run.latest = words.line(topic_partitions.at(where, "committed_offset"))
 
     def _other(self, exchange: Exchange, manner: apis.ApiWording, client: str) -> None:
         request, answer = (words.listed(side.split("  ")) for side in summary_of(exchange, self._names))
@@ -281,33 +276,38 @@ class PartyLog:
     def _add_line(
         self, key: tuple[object, ...], manner: apis.ApiWording, exchange: Exchange, sentence: str
     ) -> ExchangeRun | None:
-        stretch = self._existing(key) or self._opened(
-            ExchangeRun(key, manner, exchange.time, sentence), exchange
-        )
-        if stretch is not None:
-            stretch.add(exchange)
-        return stretch
+        run = self._run(ExchangeRun, key, manner, exchange, text=sentence)
+        if run is not None:
+            run.add(exchange)
+        return run
 
-    def _existing(self, key: tuple[object, ...]) -> ExchangeRun | None:
-        return self._open.get(key)
+    def _run(
+        self,
+        kind: type[_Run],
+        key: tuple[object, ...],
+        manner: apis.ApiWording,
+        exchange: Exchange,
+        *,
+        within: int = _ALWAYS,
+        **fields: Any,
+    ) -> _Run | None:
+        """Return the open run with a key, or else a new one; None if there are too many.
 
-    def _open_stretch(self, key: tuple[object, ...], exchange: Exchange, new: _Maker) -> ExchangeRun | None:
-        """Return the open stretch of records; a new one after a gap."""
-        stretch = self._open.get(key)
-        if stretch is not None and exchange.time - stretch.end < IDLE:
-            return stretch
-        return self._opened(new(), exchange)
-
-    def _opened(self, stretch: ExchangeRun, exchange: Exchange) -> ExchangeRun | None:
+        :param within: ns without an exchange after which a new one begins
+        :param fields: fields of a new run
+        """
+        run = self._open.get(key)
+        if isinstance(run, kind) and exchange.time - run.end < within:
+            return run
         if len(self._stretches) >= MOST_STRETCHES:
             self._left_out += 1
             self._left_out_since = self._left_out_since or exchange.time
             return None
-        self._stretches.append(stretch)
-        self._open[stretch.key] = stretch
+        new = self._open[key] = kind(key, manner, exchange.time, **fields)
+        self._stretches.append(new)
         of_client = self._keys.setdefault(client_name(exchange), {})
-        of_client.setdefault(stretch.manner.what, set()).add(stretch.key)
-        return stretch
+        of_client.setdefault(manner.what, set()).add(key)
+        return new
 
     def _break(self, client: str, what: str = "") -> None:
         """Start new stretches for a client from here on: for all of its actions, or for one kind."""

@@ -15,7 +15,7 @@ import numpy as np
 from captures.analysis.client_identity import ConnectionKey
 from captures.analysis.clients import fields, fingerprints
 from captures.analysis.clients.fields import SentRequest
-from captures.analysis.clients.inventory import Clients, CountedExchanges
+from captures.analysis.clients.inventory import Clients
 from captures.analysis.clients.request_timing import TIMED
 from captures.analysis.exchange_groups import RowGroups
 from captures.arrays import Bools, Int32s, Int64s, distinct_values
@@ -63,8 +63,7 @@ def read_clients(reader: ExchangeReader, clients: Clients, indexes: Int64s | Non
     commits = reader.capture.table.column("api_key")[rows] == ApiKey.OFFSET_COMMIT
     for _, exchange in projected.distinct(indexes[repeated & commits]):
         learn(exchange)
-    for rest in _rest(reader, indexes[~chosen | repeated]):
-        clients.count(rest)
+    _count_rest(reader, clients, indexes[~chosen | repeated])
 
 
 def _fully_captured(reader: ExchangeReader, rows: Int64s) -> Bools:
@@ -142,19 +141,17 @@ def _ordinals(connections: Int32s) -> Int64s:
     return ordinal
 
 
-def _rest(reader: ExchangeReader, indexes: Int64s) -> Iterator[CountedExchanges]:
-    """Yield the counts of exchanges by connection and client ID."""
+def _count_rest(reader: ExchangeReader, clients: Clients, indexes: Int64s) -> None:
+    """Count exchanges by connection and client ID."""
     table = reader.capture.table
-    if not len(indexes):
-        return
     rows = reader.rows[indexes]
-    connections, clients = (table.column(name)[rows] for name in ("connection", "client_id"))
+    connections, client_ids = (table.column(name)[rows] for name in ("connection", "client_id"))
     times = table.column("request_first")[rows]
     ends = np.maximum(table.column("request_last")[rows], table.column("response_last")[rows])
-    together = RowGroups(connections, clients)
-    pairs = zip(connections[together.first].tolist(), clients[together.first].tolist(), strict=True)
+    together = RowGroups(connections, client_ids)
+    pairs = zip(connections[together.first].tolist(), client_ids[together.first].tolist(), strict=True)
     for (connection, client), rows_of_pair in sorted(zip(pairs, together, strict=True), key=itemgetter(0)):
-        yield CountedExchanges(
+        clients.count(
             ConnectionKey(connection, *reader.capture.endpoints(connection)),
             table.client_ids[client] if client >= 0 else None,
             len(rows_of_pair),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -119,7 +120,7 @@ class Fields:
     def __init__(self) -> None:
         self.roles = Roles()
         self.batches = BatchFacts()
-        self._values: dict[str, Values] = {}
+        self._values: dict[str, Values] = defaultdict(Values)
         self._auto_create = Values()
         self._asked_to_create = False
 
@@ -174,10 +175,7 @@ class Fields:
             roles.administers = True
 
     def _see(self, key: str, value: Value, sent: SentRequest) -> None:
-        values = self._values.get(key)
-        if values is None:
-            values = self._values[key] = Values()
-        values.add(value, sent.number)
+        self._values[key].add(value, sent.number)
 
     def _number(self, key: str, name: str, sent: SentRequest) -> None:
         value = number(sent.body, name)

@@ -7,6 +7,7 @@ would have used these versions. Clients of unknown libraries may be taken for a 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -76,7 +77,7 @@ class Fingerprints:
     def __init__(self, capture: Capture | None = None) -> None:
         self._capture = capture
         self._offered: dict[str, dict[int, int]] = {}
-        self._clients: dict[str, _ClientBehaviour] = {}
+        self._clients: dict[str, _ClientBehaviour] = defaultdict(_ClientBehaviour)
         self._fits_of: dict[tuple[bool, bool, frozenset[Used]], tuple[ReleaseVersions, ...]] = {}
         """Matching releases by behaviour, which many clients share, given the brokers' offers so far."""
 
@@ -97,9 +98,7 @@ class Fingerprints:
             self._use(group.client_name, used, group.number, group.connection.connection)
 
     def _use(self, client: str, used: Used, number: int, connection: int) -> None:
-        seen = self._clients.get(client)
-        if seen is None:
-            seen = self._clients[client] = _ClientBehaviour()
+        seen = self._clients[client]
         if used in seen.used:
             return
         seen.used[used] = number

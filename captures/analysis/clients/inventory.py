@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +20,7 @@ from captures.analysis.clients.fields import Fields, SentRequest
 from captures.analysis.clients.fingerprints import Fingerprints
 from captures.analysis.clients.libraries import Library, stated_library
 from captures.analysis.clients.links import ActiveTimes, Links, failed_attempts, idle_before_close
-from captures.analysis.clients.request_timing import TIMED, RequestTiming
+from captures.analysis.clients.request_timing import TIMED, Gaps, RequestTiming
 from captures.analysis.clients.setting_display import DisplayedSetting, displayed_settings
 from captures.analysis.clients.settings import Setting, ValueSource
 from captures.exchanges import Capture, Exchange, Flag
@@ -65,24 +64,8 @@ class Client(msgspec.Struct):
     settings: list[DisplayedSetting] = []
 
 
-class CountedExchanges(NamedTuple):
-    """Exchanges of one client on one connection that were only counted.
-
-    :ivar first: start of the first one, ns since the epoch
-    :ivar last: end of the last one, ns since the epoch
-    :ivar number: number of the last one
-    """
-
-    key: ConnectionKey
-    client_id: str | None
-    exchanges: int
-    first: int
-    last: int
-    number: int
-
-
 class _Contact(msgspec.Struct):
-    """One client ID on one connection.
+    """One client ID on one connection, or all exchanges of a client on it.
 
     :ivar number: number of its first exchange
     :ivar first: start of its first exchange, ns since the epoch
@@ -94,14 +77,21 @@ class _Contact(msgspec.Struct):
     count: int = 0
     last: tuple[int, int] = (0, 0)
 
+    def include(self, count: int, number: int, first: int, last: tuple[int, int]) -> None:
+        """Add exchanges."""
+        self.count += count
+        self.number, self.first, self.last = (
+            min(self.number, number),
+            min(self.first, first),
+            max(self.last, last),
+        )
 
-class _Span(NamedTuple):
-    """The active time of a client on a connection, in ns since the epoch, and its last exchange."""
 
-    connection: int
-    first: int
-    last: int
-    number: int
+class _Client(msgspec.Struct):
+    """A client with its connections."""
+
+    client_id: str | None
+    contacts: list[tuple[ConnectionKey, _Contact]] = []
 
 
 class Clients:
@@ -115,22 +105,19 @@ class Clients:
         self._faults = RAISED if capture is None else capture.faults
         self._introductions = Introductions()
         self._fingerprints = Fingerprints(capture)
-        self._fields: dict[str, Fields] = {}
-        self._rhythms: dict[str, RequestTiming] = {}
-        self._contacts: dict[ConnectionKey, dict[str | None, _Contact]] = {}
+        self._fields: dict[str, Fields] = defaultdict(Fields)
+        self._rhythms: dict[str, RequestTiming] = defaultdict(RequestTiming)
+        self._contacts: dict[ConnectionKey, dict[str | None, _Contact]] = defaultdict(dict)
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange; those of a connection must be in order, each once."""
-        over = exchange.end
-        key = connection_key(exchange)
-        self.count(CountedExchanges(key, exchange.client_id, 1, exchange.time, over, exchange.number))
+        times = exchange.time, exchange.end
+        self.count(connection_key(exchange), exchange.client_id, 1, *times, exchange.number)
         self._introductions.add(exchange)
         if exchange.api_key is None or Flag.ORPHAN in exchange.flag:
             return
         name = client_name(exchange)
         self._fingerprints.add(exchange)
-        if name not in self._fields:
-            self._fields[name], self._rhythms[name] = Fields(), RequestTiming()
         self._fields[name].add(exchange)
         self._rhythms[name].add(exchange)
 
@@ -148,49 +135,67 @@ class Clients:
         """Learn from what a commit says that is not added."""
         self._fingerprints.learn(exchange)
 
-    def count(self, seen: CountedExchanges) -> None:
-        """Count exchanges that are not decoded."""
-        by_id = self._contacts.get(seen.key)
-        if by_id is None:
-            by_id = self._contacts[seen.key] = {}
-        contact = by_id.get(seen.client_id)
-        if contact is None:
-            contact = by_id[seen.client_id] = _Contact(seen.number, seen.first)
-        contact.count += seen.exchanges
-        contact.first = min(contact.first, seen.first)
-        contact.last = max(contact.last, (seen.last, seen.number))
+    def count(
+        self, key: ConnectionKey, client_id: str | None, exchanges: int, first: int, last: int, number: int
+    ) -> None:
+        """Count exchanges of one client on one connection.
+
+        :param first: start of the first one, ns since the epoch
+        :param last: end of the last one, ns since the epoch
+        :param number: number of the last one
+        """
+        by_id = self._contacts[key]
+        if client_id not in by_id:
+            by_id[client_id] = _Contact(number, first)
+        by_id[client_id].include(exchanges, number, first, (last, number))
 
     def result(self) -> list[Client]:
         """Return the clients, the one with the most exchanges first."""
-        clients = self._inventory()
-        links = self._links(clients)
+        known = self._by_client()
+        clients = {name: self._client(name, client) for name, client in known.items()}
+        reconnects = self._reconnects(clients.values())
         for name, client in clients.items():
-            describe = partial(self._describe, client, links.get(name) or Links())
+            links = partial(self._links, known[name], reconnects.get(name, Gaps()))
+            describe = partial(self._describe, client, links)
             self._faults.contained(describe, "describing a client", None, client.first)
         return sorted(clients.values(), key=lambda client: (-client.exchanges, client.name))
 
-    def _inventory(self) -> dict[str, Client]:
-        clients: dict[str, Client] = {}
-        identities: dict[str, ClientIdentity] = defaultdict(ClientIdentity)
+    def _by_client(self) -> dict[str, _Client]:
+        """Return the clients by name; requests without a client ID belong to the one with an ID on that connection."""
+        found: dict[str, _Client] = {}
         for key, by_id in self._contacts.items():
-            intro = self._introductions.of(key)
-            for name, contacts in _owners(key, by_id).items():
-                first = min(contact.first for _, contact in contacts)
-                client = clients.get(name)
-                if client is None:
-                    client = clients[name] = Client(name, contacts[0][0], first=first)
-                _count(client, [contact for _, contact in contacts])
-                identities[name].add(key, intro)
-        for name, client in clients.items():
-            known = identities[name]
-            client.software, client.principals = known.software, known.principals
-            client.hosts, client.brokers = known.hosts, known.brokers
-        return clients
+            alone = next((client_id for client_id in by_id if client_id), None)
+            here: dict[str, _Contact] = {}
+            for client_id, contact in by_id.items():
+                owner = client_id or alone
+                name = owner or key.client.rpartition(":")[0]
+                if name not in here:
+                    here[name] = _Contact(contact.number, contact.first)
+                    found.setdefault(name, _Client(owner)).contacts.append((key, here[name]))
+                here[name].include(contact.count, contact.number, contact.first, contact.last)
+        return found
 
-    def _describe(self, client: Client, links: Links) -> None:
+    def _client(self, name: str, client: _Client) -> Client:
+        identity = ClientIdentity()
+        for key, _ in client.contacts:
+            identity.add(key, self._introductions.of(key))
+        contacts = [contact for _, contact in client.contacts]
+        return Client(
+            name,
+            client.client_id,
+            software=identity.software,
+            principals=identity.principals,
+            hosts=identity.hosts,
+            brokers=identity.brokers,
+            connections=len(contacts),
+            exchanges=sum(contact.count for contact in contacts),
+            first=min(contact.first for contact in contacts),
+            last=max(contact.last for contact in contacts)[0],
+        )
+
+    def _describe(self, client: Client, links_of: Callable[[], Links]) -> None:
         """Set library, roles and settings of a client."""
-        fields = self._fields.get(client.name) or Fields()
-        rhythm = self._rhythms.get(client.name) or RequestTiming()
+        fields, rhythm = self._fields[client.name], self._rhythms[client.name]
         if client.software:
             client.library = stated_library(client.software[0])
         else:
@@ -199,64 +204,35 @@ class Clients:
         found = [
             *batch_settings.estimates(fields.batches),
             *rhythm.settings(streams=fields.roles.is_streams),
-            *links.settings(),
+            *links_of().settings(),
             *(batch_settings.compression(each, fields.batches, client.library) for each in fields.settings()),
         ]
         if client.client_id is not None:
             found.append(Setting("client.id", client.client_id, ValueSource.READ, client.exchanges))
         client.settings = displayed_settings(found, fields, client.library)
 
-    def _links(self, clients: dict[str, Client]) -> dict[str, Links]:
-        """Return facts about connections by client."""
-        links: dict[str, Links] = defaultdict(Links)
-        capture = self._capture
-        tls = set(capture.decryption.tls) if capture is not None else set()
-        spans: dict[str, list[_Span]] = defaultdict(list)
-        for key, by_id in self._contacts.items():
-            for name, contacts in _owners(key, by_id).items():
-                number = min(contact.number for _, contact in contacts)
-                links[name].secured(self._introductions.of(key), number, tls=key.connection in tls)
-                first = min(contact.first for _, contact in contacts)
-                spans[name].append(
-                    _Span(key.connection, first, *max(contact.last for _, contact in contacts))
-                )
+    def _links(self, client: _Client, reconnects: Gaps) -> Links:
+        """Return facts about the connections of a client."""
+        links, capture = Links(reconnects=reconnects), self._capture
+        tls = set() if capture is None else capture.decryption.tls
+        for key, contact in client.contacts:
+            links.secured(self._introductions.of(key), contact.number, tls=key.connection in tls)
         if capture is not None:
-            for name, spans_of_client in spans.items():
-                presence = ActiveTimes((each.first, each.last) for each in spans_of_client)
-                for each in spans_of_client:
-                    idle = idle_before_close(capture, each.connection, each.last, presence)
-                    if idle is not None:
-                        links[name].idle.add(idle, each.number)
-            alone = _alone(clients.values())
-            for host, delay in failed_attempts(capture):
-                if host in alone:
-                    links[alone[host]].reconnects.add(delay, 0)
+            presence = ActiveTimes((contact.first, contact.last[0]) for _, contact in client.contacts)
+            for key, contact in client.contacts:
+                idle = idle_before_close(capture, key.connection, contact.last[0], presence)
+                if idle is not None:
+                    links.idle.add(idle, contact.last[1])
         return links
 
-
-def _owners(
-    key: ConnectionKey, by_id: dict[str | None, _Contact]
-) -> dict[str, list[tuple[str | None, _Contact]]]:
-    """Return the contacts of a connection by client; those without a client ID belong to a client with one."""
-    alone = next((client_id for client_id in by_id if client_id), None)
-    found: dict[str, list[tuple[str | None, _Contact]]] = {}
-    for client_id, contact in by_id.items():
-        owner = client_id or alone
-        found.setdefault(owner or key.client.rpartition(":")[0], []).append((owner, contact))
-    return found
-
-
-def _count(client: Client, contacts: list[_Contact]) -> None:
-    client.connections += 1
-    client.exchanges += sum(contact.count for contact in contacts)
-    client.first = min(client.first, *(contact.first for contact in contacts))
-    client.last = max(client.last, *(contact.last[0] for contact in contacts))
-
-
-def _alone(clients: Iterable[Client]) -> dict[str, str]:
-    """Return the hosts with a single client: failed connection attempts identify only the host."""
-    by_host: dict[str, list[str]] = {}
-    for client in clients:
-        for host in client.hosts:
-            by_host.setdefault(host, []).append(client.name)
-    return {host: names[0] for host, names in by_host.items() if len(names) == 1}
+    def _reconnects(self, clients: Iterable[Client]) -> dict[str, Gaps]:
+        """Return the times between attempts to connect by client, if it is alone on its host: no more is known."""
+        by_host: dict[str, list[str]] = defaultdict(list)
+        for client in clients:
+            for host in client.hosts:
+                by_host[host].append(client.name)
+        found: dict[str, Gaps] = defaultdict(Gaps)
+        for host, delay in failed_attempts(self._capture) if self._capture is not None else ():
+            if len(by_host[host]) == 1:
+                found[by_host[host][0]].add(delay, 0)
+        return found

@@ -48,14 +48,9 @@ class Links(msgspec.Struct):
         """Yield the settings that follow."""
         for key, values in self.values.items():
             yield values.setting(key)
-        idle = steady("connections.max.idle.ms", self.idle, 1, "for which connections were idle when closed")
-        if idle is not None:
-            yield idle
-        retry_backoff = backoff(
-            "reconnect.backoff.ms", self.reconnects, "refused connections are tried again"
-        )
-        if retry_backoff is not None:
-            yield retry_backoff
+        what = "for which connections were idle when closed"
+        yield from steady("connections.max.idle.ms", self.idle, what, least=1)
+        yield from backoff("reconnect.backoff.ms", self.reconnects, "refused connections are tried again")
 
 
 class ActiveTimes:

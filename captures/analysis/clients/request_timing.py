@@ -6,7 +6,8 @@ requests after errors, have no fixed interval.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 
 import msgspec
@@ -24,10 +25,8 @@ _ALIKE = 0.1
 """Relative difference within which intervals count as equal."""
 _ROUND = 0.015
 """Relative difference within which an interval is rounded to a round number."""
-_LEAST_COMMITS = 3
-_LEAST_HEARTBEATS = 3
-_LEAST_REFRESHES = 3
-_LEAST_RETRIES = 3
+_LEAST = 3
+"""Fewest intervals from which a setting is estimated."""
 _LEAST_BACKOFF = 10 * MS
 _SPREAD = 1.5
 """Largest ratio of two back-offs, which vary randomly by a fifth (KIP-580)."""
@@ -132,30 +131,24 @@ class RequestTiming:
             gaps.add(time - before, number)
         self._last[connection, key] = time
 
-    def settings(self, *, streams: bool = False) -> list[Setting]:
-        """Return the settings that can be estimated.
+    def settings(self, *, streams: bool = False) -> Iterator[Setting]:
+        """Yield the settings that can be estimated.
 
         :param streams: whether it is Kafka Streams, which commits by its own timer
         """
-        found = [
-            steady(
-                "heartbeat.interval.ms",
-                self._heartbeats,
-                _LEAST_HEARTBEATS,
-                "between heartbeats",
-                _HEARTBEATS_SHARE,
-            ),
-            steady(
-                "metadata.max.age.ms",
-                self._refreshes,
-                _LEAST_REFRESHES,
-                "between Metadata requests",
-                _REFRESHES_SHARE,
-            ),
-            backoff("retry.backoff.ms", self._retries, "requests are sent again"),
-            *self._committing(streams=streams),
-        ]
-        return [setting for setting in found if setting is not None]
+        yield from steady("heartbeat.interval.ms", self._heartbeats, "between heartbeats", _HEARTBEATS_SHARE)
+        yield from steady(
+            "metadata.max.age.ms", self._refreshes, "between Metadata requests", _REFRESHES_SHARE
+        )
+        yield from backoff("retry.backoff.ms", self._retries, "requests are sent again")
+        interval = "commit.interval.ms" if streams else "auto.commit.interval.ms"
+        for found in steady(interval, self._commits, "between commits"):
+            if not streams:
+                note = (
+                    "commits come in equal intervals; an application that commits by a timer looks the same"
+                )
+                yield replace(found, key="enable.auto.commit", value="true", note=note)
+            yield found
 
     def _refreshed(self, exchange: Exchange) -> None:
         host = exchange.client.rpartition(":")[0]
@@ -174,52 +167,39 @@ class RequestTiming:
         if exchange.answered_at is not None and any(error.code in RETRIABLE for error in exchange.errors):
             self._failed[asking] = exchange.answered_at
 
-    def _committing(self, *, streams: bool) -> list[Setting]:
-        if streams:
-            found = steady("commit.interval.ms", self._commits, _LEAST_COMMITS, "between commits")
-            return [found] if found is not None else []
-        interval = steady("auto.commit.interval.ms", self._commits, _LEAST_COMMITS, "between commits")
-        if interval is None:
-            return []
-        note = "commits come in equal intervals; an application that commits by a timer looks the same"
-        automatic = Setting(
-            "enable.auto.commit", "true", ValueSource.ESTIMATED, interval.count, interval.evidence, note=note
-        )
-        return [automatic, interval]
 
+def steady(key: str, gaps: Gaps, what: str, share: float = _SHARE, least: int = _LEAST) -> Iterator[Setting]:
+    """Yield the estimate of a setting from equal intervals, if most are equal.
 
-def steady(key: str, gaps: Gaps, least: int, what: str, share: float = _SHARE) -> Setting | None:
-    """Estimate a setting from equal intervals; None if most are not equal.
-
-    :param least: least number of equal ones
     :param what: description of the intervals, for the note
     :param share: least share of equal ones
+    :param least: least number of equal ones
     """
     alike = gaps.steady(least, share)
     if not alike:
-        return None
+        return
     times = [gaps.times[at] for at in alike]
     numbers = tuple(gaps.numbers[at] for at in alike[:MOST_EVIDENCE])
     note = f"{len(alike)} of {counted(len(gaps.times), 'interval')} {what}: {_span(times)} ms"
-    return Setting(key, configured(times), ValueSource.ESTIMATED, len(alike), numbers, note=note)
+    yield Setting(key, configured(times), ValueSource.ESTIMATED, len(alike), numbers, note=note)
 
 
-def backoff(key: str, gaps: Gaps, what: str) -> Setting | None:
-    """Estimate a back-off from the shortest interval: later ones grow (KIP-580), or have other causes.
+def backoff(key: str, gaps: Gaps, what: str) -> Iterator[Setting]:
+    """Yield the estimate of a back-off from the shortest interval: later ones grow (KIP-580), or have other causes.
 
     :param what: what follows the interval, for the note
     """
-    if len(gaps.times) < _LEAST_RETRIES:
-        return None
+    if len(gaps.times) < _LEAST:
+        return
     shortest, second = sorted(gaps.times)[:2]
     # an immediate retry has no back-off, and a single short one had another reason
     if shortest < _LEAST_BACKOFF or second > _SPREAD * shortest:
-        return None
+        return
     note = (
         f"{counted(len(gaps.times), 'wait')} before {what}: {_span(gaps.times)} ms; the shortest one counts"
     )
     numbers = tuple(number for number in gaps.numbers[:MOST_EVIDENCE] if number)
-    return Setting(key, configured([shortest]), ValueSource.ESTIMATED, len(gaps.times), numbers, note=note)
+    yield Setting(key, configured([shortest]), ValueSource.ESTIMATED, len(gaps.times), numbers, note=note)
 
 
 def _span(times: list[int]) -> str:

@@ -69,15 +69,12 @@ def displayed_settings(
 
     :param found: seen settings; the last one of a key counts
     """
-    known = by_key(_settings_of(found, library))
+    others = _NO_TIMERS.get(library.name, frozenset()) if library is not None else frozenset()
+    known = {
+        each.key: each for each in found if each.how is not ValueSource.ESTIMATED or each.key not in others
+    }
     settings = [known.get(key) or Setting(key, note=missing(key, fields)) for key in _keys(fields, known)]
     return list(_displayed(settings, library))
-
-
-def _settings_of(settings: Iterable[Setting], library: Library | None) -> list[Setting]:
-    """Leave out estimates from behaviour that has other reasons in a library."""
-    others = _NO_TIMERS.get(library.name, frozenset()) if library is not None else frozenset()
-    return [each for each in settings if each.how is not ValueSource.ESTIMATED or each.key not in others]
 
 
 def _keys(fields: Fields, known: dict[str, Setting]) -> list[str]:

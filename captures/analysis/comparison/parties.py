@@ -112,7 +112,6 @@ def _of_offers(good: Matrix, bad: Matrix) -> list[Difference]:
     if not changed:
         return []
     parts = [f"{api_name(key)} {_ranges(one.get(key))} to {_ranges(other.get(key))}" for key in changed]
-    more = f" +{len(parts) - _APIS_SHOWN}" if len(parts) > _APIS_SHOWN else ""
     names = [_looks_like(each) for each in (good, bad)]
     like = f" (they look like {names[0]} and {names[1]})" if all(names) and names[0] != names[1] else ""
     return [
@@ -120,7 +119,7 @@ def _of_offers(good: Matrix, bad: Matrix) -> list[Difference]:
             aspect=Aspect.VERSIONS,
             subject="brokers",
             what="offered",
-            sentence=f"brokers offer other versions{like}: {words.listed(parts[:_APIS_SHOWN])}{more}",
+            sentence=f"brokers offer other versions{like}: {words.some(parts, _APIS_SHOWN, ', ')}",
             good=_offer_shown(good, len(one)),
             bad=_offer_shown(bad, len(other)),
             score=_OFFER + math.log2(1 + len(changed)) / 4,
@@ -160,16 +159,15 @@ def _of_use(good: ClientVersions, bad: ClientVersions) -> Difference | None:
     if not changed:
         return None
     parts = [f"{api_name(key)} v{one[key]} to v{other[key]}" for key in changed]
-    more = f" +{len(parts) - _APIS_SHOWN}" if len(parts) > _APIS_SHOWN else ""
     texts = [
-        words.listed(f"{api_name(key)} v{tops[key]}" for key in changed[:_APIS_SHOWN]) + more
+        words.some((f"{api_name(key)} v{tops[key]}" for key in changed), _APIS_SHOWN, ", ")
         for tops in (one, other)
     ]
     return Difference(
         aspect=Aspect.VERSIONS,
         subject=bad.name,
         what="used",
-        sentence=f"client {bad.name} uses other versions: {words.listed(parts[:_APIS_SHOWN])}{more}",
+        sentence=f"client {bad.name} uses other versions: {words.some(parts, _APIS_SHOWN, ', ')}",
         good=SideValue(texts[0], examples=_firsts(good, changed)),
         bad=SideValue(texts[1], examples=_firsts(bad, changed)),
         score=_USE + math.log2(1 + len(changed)) / 4,

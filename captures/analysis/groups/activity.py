@@ -6,6 +6,7 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from captures.analysis.groups.calls import OF_MEMBERS
 from captures.arrays import Bools, Int64s, distinct_values
@@ -89,6 +90,21 @@ class Requests(msgspec.Struct, frozen=True):
         return bool(np.any(counts > 1))
 
 
+class _RowsByNumber:
+    """Rows by a number that they have.
+
+    :param numbers: number of each row, from 0 up to `count`
+    """
+
+    def __init__(self, numbers: NDArray[np.integer], count: int) -> None:
+        self._order = np.argsort(numbers, kind="stable")
+        self._begins = np.searchsorted(numbers[self._order], np.arange(count + 1))
+
+    def of(self, number: int) -> Int64s:
+        """Return the rows with a number, increasing."""
+        return self._order[self._begins[number] : self._begins[number + 1]]
+
+
 class ConnectionActivity:
     """Requests and responses on the connections of a capture, and how the connections ended."""
 
@@ -128,7 +144,7 @@ class ConnectionActivity:
         return found
 
     def _read(self, connection: int, client: str) -> Requests:
-        table, rows = self._capture.table, self._on(connection)
+        table, rows = self._capture.table, self._by_connection.of(connection)
         numbers = self._client_numbers(client)
         rows = rows[
             np.isin(table.column("client_id")[rows], numbers) & (table.column("request_size")[rows] > 0)
@@ -141,7 +157,7 @@ class ConnectionActivity:
 
     def answered(self, connection: int) -> Int64s:
         """Return the arrival times of the responses on a connection."""
-        table, rows = self._capture.table, self._on(connection)
+        table, rows = self._capture.table, self._by_connection.of(connection)
         return table.column("response_last")[rows[table.column("response_size")[rows] > 0]]
 
     def answered_by(self, broker: str) -> Events:
@@ -162,35 +178,26 @@ class ConnectionActivity:
         return self._capture.table.column("connection").astype(np.int64)
 
     @cached_property
-    def _by_connection(self) -> tuple[Int64s, Int64s]:
-        """Rows of the table sorted by connection, and the start of each connection."""
-        order = np.argsort(self._connections, kind="stable")
-        begins = np.searchsorted(self._connections[order], np.arange(len(self._capture.connections) + 1))
-        return order, begins
-
-    def _on(self, connection: int) -> Int64s:
-        order, begins = self._by_connection
-        return order[begins[connection] : begins[connection + 1]]
+    def _by_connection(self) -> _RowsByNumber:
+        return _RowsByNumber(self._connections, len(self._capture.connections))
 
     @cached_property
-    def _by_client(self) -> tuple[dict[str, list[int]], Int64s, Int64s]:
-        """Numbers of each client ID; rows of requests sorted by that number, and the start of each number."""
+    def _by_client(self) -> _RowsByNumber:
         table = self._capture.table
+        return _RowsByNumber(table.column("client_id"), len(table.client_ids))
+
+    @cached_property
+    def _numbers_of_clients(self) -> dict[str, list[int]]:
         numbers: dict[str, list[int]] = {}
-        for number, text in enumerate(table.client_ids):
+        for number, text in enumerate(self._capture.table.client_ids):
             numbers.setdefault(text or "", []).append(number)
-        clients = table.column("client_id")
-        order = np.argsort(clients, kind="stable")
-        begins = np.searchsorted(clients[order], np.arange(len(table.client_ids) + 1))
-        return numbers, order, begins
+        return numbers
 
     def _client_numbers(self, client: str) -> list[int]:
-        numbers = self._by_client[0]
-        return numbers.get(client) or numbers.get("", [])
+        return self._numbers_of_clients.get(client) or self._numbers_of_clients.get("", [])
 
     def _rows_of(self, client: str) -> Int64s:
-        _, order, begins = self._by_client
-        rows = [order[begins[number] : begins[number + 1]] for number in self._client_numbers(client)]
+        rows = [self._by_client.of(number) for number in self._client_numbers(client)]
         found: Int64s = np.concatenate([np.zeros(0, np.int64), *rows])
         return found[self._capture.table.column("request_size")[found] > 0]
 
@@ -221,12 +228,9 @@ class ConnectionActivity:
     def _split(self, times: Int64s, connections: Int64s) -> dict[str, Events]:
         """Return the events grouped by broker."""
         names, which = self._brokers
-        of = which[connections]
-        order = np.argsort(of, kind="stable")
-        parts = np.split(order, np.searchsorted(of[order], np.arange(1, len(names))))
-        return {
-            name: Events.of(times[part], connections[part]) for name, part in zip(names, parts, strict=False)
-        }
+        rows = _RowsByNumber(which[connections], len(names))
+        parts = ((name, rows.of(number)) for number, name in enumerate(names))
+        return {name: Events.of(times[part], connections[part]) for name, part in parts}
 
 
 _NO_EVENTS = Events(np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -6,8 +6,8 @@ without enough information are no calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -44,6 +44,8 @@ from captures.meaning.exchange import Body, items, number, rows, text
 from dissectors.api_keys import ApiKey
 from dissectors.session_context import SessionContext
 from dissectors.units import MS
+
+_Found = TypeVar("_Found")
 
 
 def read_call(
@@ -90,18 +92,11 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     metadata = first.get("metadata")
     member = text(request, "member_id") or text(response, "member_id")
     worker = _worker(metadata, protocol_type, text(first, "name"))
-    running = {
-        text(row, "member_id"): runs
-        for row in members
-        if (runs := _running(_worker(row.get("metadata"), protocol_type, chosen))) is not None
-    }
+    config_offset = worker.get("config_offset")
+    of_members = [(text(row, "member_id"), row.get("metadata")) for row in members]
+    running = _read_each(of_members, lambda data: _running(_worker(data, protocol_type, chosen)))
     if (mine := _running(worker)) is not None:
         running[member] = mine
-    subscriptions = {
-        text(row, "member_id"): known
-        for row in members
-        if (known := _subscription(row.get("metadata"), protocol_type, chosen)) is not None
-    }
     return Join(
         **common,
         member=member,
@@ -117,14 +112,14 @@ def _join(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         chosen=chosen,
         leader=text(response, "leader"),
         members={text(row, "member_id"): row.get("group_instance_id") for row in members},
-        subscriptions=subscriptions,
+        subscriptions=_read_each(of_members, lambda data: _subscription(data, protocol_type, chosen)),
         skip=bool(response.get("skip_assignment")),
         session_timeout=session * MS if session > 0 else None,
         # before KIP-62 the session timeout also limited the time to join
         rebalance_timeout=(rebalance if rebalance > 0 else session) * MS
         if max(rebalance, session) > 0
         else None,
-        config_offset=_config_offset(worker),
+        config_offset=config_offset if isinstance(config_offset, int) else None,
         running=running,
         one_timeout=rebalance <= 0,
     )
@@ -136,24 +131,9 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
     protocol = text(response, "protocol_name") or text(request, "protocol_name")
     leader_gives = rows(request, "assignments")
     member = text(request, "member_id")
-    assignments = [(text(row, "member_id"), row.get("assignment")) for row in leader_gives]
-    if response and not error:
-        assignments.append((member, response.get("assignment")))
-    orders = {
-        each: found
-        for each, data in assignments
-        if (found := _orders(data, protocol_type, protocol)) is not None
-    }
-    tasks = {
-        each: dealt
-        for each, data in assignments
-        if (dealt := synced_tasks(data, protocol_type, protocol)) is not None
-    }
-    known = {
-        text(row, "member_id"): partitions
-        for row in leader_gives
-        if (partitions := synced(row.get("assignment"), protocol_type, protocol)) is not None
-    }
+    given = [(text(row, "member_id"), row.get("assignment")) for row in leader_gives]
+    own = [(member, response.get("assignment"))] if response and not error else []
+    known = _read_each(given, lambda data: synced(data, protocol_type, protocol))
     return Sync(
         **common,
         member=member,
@@ -162,14 +142,19 @@ def _sync(common: dict[str, Any], _: Exchange, request: Body, response: Body, re
         error=error,
         protocol_type=protocol_type,
         protocol=protocol,
-        assigned=synced(response.get("assignment"), protocol_type, protocol)
-        if response and not error
-        else None,
+        assigned=synced(own[0][1], protocol_type, protocol) if own else None,
         given=known,
         gives_all=bool(leader_gives) and len(known) == len(leader_gives),
-        orders=orders,
-        tasks=tasks,
+        orders=_read_each([*given, *own], lambda data: _orders(data, protocol_type, protocol)),
+        tasks=_read_each([*given, *own], lambda data: synced_tasks(data, protocol_type, protocol)),
     )
+
+
+def _read_each(
+    of_members: Iterable[tuple[str, Any]], read: Callable[[Any], _Found | None]
+) -> dict[str, _Found]:
+    """Return member ID -> what is read from its bytes, for members of which these can be read."""
+    return {member: found for member, data in of_members if (found := read(data)) is not None}
 
 
 def _run(common: dict[str, Any], request: Body, generation: str) -> dict[str, Any]:
@@ -177,9 +162,6 @@ def _run(common: dict[str, Any], request: Body, generation: str) -> dict[str, An
         "member": text(request, "member_id"),
         "instance": request.get("group_instance_id"),
         "generation": number(request, generation),
-        "last_number": common["number"],
-        "last": common["time"],
-        "last_end": common["end"],
     }
 
 
@@ -290,11 +272,6 @@ def _worker(data: Any, protocol_type: str, protocol: str) -> Mapping[str, Any]:
     if protocol_type != CONNECT:
         return {}
     return embedded_value("group_metadata", data, protocol_type, protocol) or {}
-
-
-def _config_offset(worker: Mapping[str, Any]) -> int | None:
-    found = worker.get("config_offset")
-    return found if isinstance(found, int) else None
 
 
 def _running(worker: Mapping[str, Any]) -> frozenset[TopicPartition] | None:

@@ -35,7 +35,9 @@ POLL_EXPIRED = "poll timeout has expired"
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One exchange of a member with its coordinator.
+    """One exchange of a member with its coordinator, or consecutive equal ones that were merged (:class:`Run`).
+
+    ``number``, ``time`` and ``end`` are those of the first.
 
     :ivar number: number of the exchange
     :ivar time: time of the request
@@ -48,6 +50,11 @@ class Call:
     :ivar instance: instance ID of a static member
     :ivar generation: generation or member epoch of the request; -1 if it has none
     :ivar error: error code of the response, 0 for none
+    :ivar count: number of exchanges
+    :ivar last_number: number of the last exchange
+    :ivar last: time of the last request
+    :ivar last_end: time of the last response; None if there is none
+    :ivar longest: longest time in ns from one to the next
     """
 
     number: int
@@ -62,6 +69,15 @@ class Call:
     instance: str | None = None
     generation: int = -1
     error: int = 0
+    count: int = 1
+    last_number: int = -1
+    last: int = -1
+    last_end: int | None = None
+    longest: int = 0
+
+    def __post_init__(self) -> None:
+        if self.last < 0:
+            self.last_number, self.last, self.last_end = self.number, self.time, self.end
 
     @property
     def at(self) -> int:
@@ -70,8 +86,8 @@ class Call:
 
     @property
     def latest(self) -> int:
-        """The last time that it covers."""
-        return self.at
+        """Time of the last response, or of the last request if that has none."""
+        return max(self.last if self.last_end is None else self.last_end, self.at)
 
 
 class Subscription(msgspec.Struct, kw_only=True):
@@ -178,27 +194,7 @@ class Sync(Call):
 
 @dataclass(slots=True, kw_only=True)
 class Run(Call):
-    """Consecutive equal calls of a member: same generation, same outcome, no other call of it in between.
-
-    ``number``, ``time`` and ``end`` are those of the first.
-
-    :ivar count: number of calls
-    :ivar last_number: number of the last exchange
-    :ivar last: time of the last request
-    :ivar last_end: time of the last response; None if there is none
-    :ivar longest: longest time in ns from one to the next
-    """
-
-    count: int = 1
-    last_number: int = 0
-    last: int = 0
-    last_end: int | None = None
-    longest: int = 0
-
-    @property
-    def latest(self) -> int:
-        """Time of the last response, or of the last request if that has none."""
-        return max(self.last if self.last_end is None else self.last_end, self.at)
+    """A call that is merged with the ones before if they are equal: same generation, same outcome, no other between."""
 
 
 @dataclass(slots=True, kw_only=True)

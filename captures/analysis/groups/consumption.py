@@ -6,6 +6,7 @@ cannot be inferred belong to none.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -241,7 +242,7 @@ class Consumption:
         # others that read the traffic do not see every Fetch
         self._sessions = FetchSessions(names)
         self._lines: dict[tuple[int, str], FetchLine] = {}
-        self._runs: dict[TopicPartition, _Runs] = {}
+        self._runs: dict[TopicPartition, _Runs] = defaultdict(_Runs)
         self._current: dict[FetchLine, dict[TopicPartition, FetchRun]] = {}
         self._committed: dict[TopicPartition, dict[str, CommittedOffset]] = {}
 
@@ -353,9 +354,7 @@ class Consumption:
         known = current.get(tp)
         if known is not None:
             known.close()
-        of_partition = self._runs.get(tp)
-        if of_partition is None:
-            of_partition = self._runs[tp] = _Runs()
+        of_partition = self._runs[tp]
         run = FetchRun(
             line,
             fetch.time,
@@ -396,7 +395,7 @@ class Consumption:
     def merge(self, other: Consumption) -> None:
         """Merge the fetches of other client processes from `other`."""
         for tp, of_partition in other._runs.items():
-            self._runs.setdefault(tp, _Runs()).merge(of_partition)
+            self._runs[tp].merge(of_partition)
 
     def by_group(self) -> dict[str, dict[TopicPartition, list[FetchRun]]]:
         """Return the fetches of members: group -> partition -> runs in the order of time."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from captures.analysis.attempts import Acceptances
+from captures.analysis.attempts import Acceptances, Ending, ending
 from captures.analysis.client_identity import client_name
 from captures.analysis.groups.connectors import ConfigChanges
 from captures.analysis.groups.model import ObservedCoordinator
@@ -126,19 +126,6 @@ class PartitionCountChange(NamedTuple):
     client: str
     before: int | None
     asked: bool = False
-
-
-class Ending(NamedTuple):
-    """How a connection ended.
-
-    :ivar time: time of the first FIN or RST
-    :ivar reset: whether it was an RST
-    :ivar by_client: whether the client sent it
-    """
-
-    time: int
-    reset: bool
-    by_client: bool
 
 
 class PartitionCounts:
@@ -260,12 +247,4 @@ class GroupContext:
 
     def ending(self, connection: int) -> Ending | None:
         """Return how a connection ended; None if it did not, or that was not captured."""
-        if self.capture is None:
-            return None
-        streams, client = self.capture.connections.streams, self.capture.client_stream(connection)
-        ends = [
-            Ending(int(times[stream]), reset, stream == client)
-            for stream in (client, client ^ 1)
-            for times, reset in ((streams.fin_time, False), (streams.reset_time, True))
-        ]
-        return min((ending for ending in ends if ending.time >= 0), default=None)
+        return None if self.capture is None else ending(self.capture, connection)

@@ -127,17 +127,13 @@ class RebalanceContexts:
             owners=owners,
             hidden=hidden,
             whole=self._whole(last),
-            wanted=_united(last.assigned.values()) if last.assigned else None,
+            wanted=set().union(*last.assigned.values()) if last.assigned else None,
         )
 
     def _whole(self, rebalance: Rebalance) -> bool:
         with_none = {member for member, partitions in rebalance.assigned.items() if not partitions}
         known = rebalance.size == len(rebalance.members)
         return known and self._fetching.issuperset(set(rebalance.members) - with_none)
-
-
-def _united(every: Iterable[frozenset[TopicPartition]]) -> set[TopicPartition]:
-    return set().union(*every)
 
 
 _AT_THE_END = 2 * SECOND

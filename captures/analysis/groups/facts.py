@@ -124,7 +124,7 @@ def facts(
     every = [
         Fact("because of", root, Tone.ODD),
         *_silences(rebalance, labels, root),
-        *_every(rebalance, timeline, labels, _TextJoiner(shown)),
+        *_every(rebalance, timeline, labels, shown),
     ]
     return [fact for fact in every if fact.text]
 
@@ -138,7 +138,9 @@ def _silences(rebalance: Rebalance, labels: Labels, root: str) -> Iterator[Fact]
         yield Fact("silence", "" if text in root else whose + text)
 
 
-def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _TextJoiner) -> Iterator[Fact]:
+def _every(
+    rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, shown: int | None
+) -> Iterator[Fact]:
     for index, cause in enumerate(rebalance.causes[1:], 1):
         unsure = "" if cause.certainty is Certainty.OBSERVED else f" ({cause.certainty})"
         named = labels.of(cause.member, cause.client) if cause.member or cause.client else ""
@@ -147,17 +149,17 @@ def _every(rebalance: Rebalance, timeline: GroupTimeline, labels: Labels, cut: _
         yield Fact("also", f"{cause.trigger}{text}{unsure}")
     for each in rebalance.awaited:
         yield Fact("awaited", _awaited(each, timeline, labels), Tone.TROUBLE)
-    yield Fact("waited", _waits(rebalance, labels, cut))
-    yield Fact("moved", _moved(rebalance, labels, cut))
-    yield Fact("tasks", _tasks(rebalance, labels, cut))
+    yield Fact("waited", _waits(rebalance, labels, shown))
+    yield Fact("moved", _moved(rebalance, labels, shown))
+    yield Fact("tasks", _tasks(rebalance, labels, shown))
     yield Fact("status", words.line("; ".join(rebalance.status)), Tone.ODD)
-    yield Fact("stopped", _stopped(rebalance, cut), Tone.ODD)
+    yield Fact("stopped", _stopped(rebalance, shown), Tone.ODD)
     yield Fact("delay", _delay(rebalance, timeline), Tone.ODD)
-    yield Fact("twice", _refetched(rebalance, cut), Tone.ODD)
-    yield Fact("commits", _failures(rebalance, labels, cut), Tone.TROUBLE)
+    yield Fact("twice", _refetched(rebalance, shown), Tone.ODD)
+    yield Fact("commits", _failures(rebalance, labels, shown), Tone.TROUBLE)
     if rebalance.certainty is not Certainty.OBSERVED:
         yield Fact("or else", words.line("; ".join(rebalance.alternatives)))
-    yield Fact("evidence", cut.numbers(rebalance.evidence), Tone.QUIET)
+    yield Fact("evidence", _numbers(rebalance.evidence, shown), Tone.QUIET)
 
 
 def _silence(end: SessionEnd) -> str:
@@ -167,22 +169,9 @@ def _silence(end: SessionEnd) -> str:
     return words.line(evidence + "".join(f"; or else {text}" for text in end.alternatives))
 
 
-class _TextJoiner(msgspec.Struct, frozen=True):
-    """Joins as many texts as are to be shown."""
-
-    shown: int | None
-
-    def __call__(self, texts: Sequence[str], gap: str) -> str:
-        return self._joined(texts, gap, self.shown)
-
-    def numbers(self, numbers: Sequence[int]) -> str:
-        texts = [f"#{number}" for number in dict.fromkeys(numbers)]
-        return self._joined(texts, " ", None if self.shown is None else EVIDENCE_SHOWN)
-
-    @staticmethod
-    def _joined(texts: Sequence[str], gap: str, shown: int | None) -> str:
-        rest = len(texts) - len(texts[:shown])
-        return gap.join(texts[:shown]) + (f" +{rest}" if rest else "")
+def _numbers(numbers: Sequence[int], shown: int | None) -> str:
+    texts = (f"#{number}" for number in dict.fromkeys(numbers))
+    return words.some(texts, None if shown is None else EVIDENCE_SHOWN)
 
 
 def _awaited(each: AwaitedMember, timeline: GroupTimeline, labels: Labels) -> str:
@@ -200,10 +189,10 @@ def _awaited(each: AwaitedMember, timeline: GroupTimeline, labels: Labels) -> st
     return "; ".join(parts)
 
 
-def _waits(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+def _waits(rebalance: Rebalance, labels: Labels, shown: int | None) -> str:
     waits = sorted(rebalance.waits, key=lambda wait: -(wait.total or 0))
     parts = [(labels.of(wait.member, wait.client), _parts(wait)) for wait in waits]
-    return cut([f"{name} {waited}" for name, waited in parts if waited], "; ")
+    return words.some([f"{name} {waited}" for name, waited in parts if waited], shown, "; ")
 
 
 def _parts(wait: Wait) -> str:
@@ -216,13 +205,14 @@ def _parts(wait: Wait) -> str:
     )
 
 
-def _moved(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
-    most = len(rebalance.moved) if cut.shown is None else cut.shown
+def _moved(rebalance: Rebalance, labels: Labels, shown: int | None) -> str:
+    most = len(rebalance.moved) if shown is None else shown
     found = transfers(rebalance.moved, labels)
-    return cut([f"{partitions(each.places, most)}: {each.before} → {each.after}" for each in found], "; ")
+    texts = [f"{partitions(each.places, most)}: {each.before} → {each.after}" for each in found]
+    return words.some(texts, shown, "; ")
 
 
-def _tasks(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+def _tasks(rebalance: Rebalance, labels: Labels, shown: int | None) -> str:
     """Return the Kafka Streams tasks of each member."""
     parts = []
     for member, tasks in rebalance.tasks.items():
@@ -231,19 +221,20 @@ def _tasks(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
             f"{kind} {task_names(topic_partitions)}" for kind, topic_partitions in kinds if topic_partitions
         ]
         parts.append(f"{labels.of(member)} {', '.join(named) or 'none'}")
-    return cut(parts, "; ")
+    return words.some(parts, shown, "; ")
 
 
-def _stopped(rebalance: Rebalance, cut: _TextJoiner) -> str:
+def _stopped(rebalance: Rebalance, shown: int | None) -> str:
     if not rebalance.stopped:
         return ""
     stops = sorted(rebalance.stopped, key=lambda stop: -stop.duration)
     still = {True: "", False: " and still"}
     each = [f"{words.line(str(stop.tp))} {span(stop.duration)}{still[stop.ended]}" for stop in stops]
-    others = _consumed_on(rebalance.consumed_on) if rebalance.consumed_on else ""
+    on = words.counted(rebalance.consumed_on, "other")
+    others = f"; consumption of {on} continued" if rebalance.consumed_on else ""
     if rebalance.of_workers:
-        return f"ran nowhere: {cut(each, ', ')}"
-    return f"{words.counted(len(stops), 'partition')} not consumed: {cut(each, ', ')}{others}"
+        return f"ran nowhere: {words.some(each, shown, ', ')}"
+    return f"{words.counted(len(stops), 'partition')} not consumed: {words.some(each, shown, ', ')}{others}"
 
 
 def _delay(rebalance: Rebalance, timeline: GroupTimeline) -> str:
@@ -256,11 +247,7 @@ def _delay(rebalance: Rebalance, timeline: GroupTimeline) -> str:
     return f"{limit}; until then nothing runs {partitions(rebalance.unassigned)}"
 
 
-def _consumed_on(count: int) -> str:
-    return f"; consumption of {words.counted(count, 'other')} continued"
-
-
-def _refetched(rebalance: Rebalance, cut: _TextJoiner) -> str:
+def _refetched(rebalance: Rebalance, shown: int | None) -> str:
     if not rebalance.refetched:
         return ""
     total = sum(each.count for each in rebalance.refetched)
@@ -268,14 +255,14 @@ def _refetched(rebalance: Rebalance, cut: _TextJoiner) -> str:
         f"{words.line(str(each.tp))} {each.begin}-{each.end - 1} (#{each.number})"
         for each in rebalance.refetched
     ]
-    return f"{words.counted(total, 'offset')} fetched again: {cut(parts, ', ')}"
+    return f"{words.counted(total, 'offset')} fetched again: {words.some(parts, shown, ', ')}"
 
 
-def _failures(rebalance: Rebalance, labels: Labels, cut: _TextJoiner) -> str:
+def _failures(rebalance: Rebalance, labels: Labels, shown: int | None) -> str:
     if not rebalance.commit_failures:
         return ""
     parts = [f"{each.name} {labels.of(each.member)} (#{each.number})" for each in rebalance.commit_failures]
-    return f"{len(rebalance.commit_failures)} failed: {cut(parts, ', ')}"
+    return f"{len(rebalance.commit_failures)} failed: {words.some(parts, shown, ', ')}"
 
 
 # ---------------------------------------------------------------- storms
@@ -317,7 +304,7 @@ def storm_facts(block: Sequence[Rebalance]) -> list[Fact]:
         Fact("commits", f"{failed} failed" if failed else "", Tone.TROUBLE),
         Fact(
             "evidence",
-            _TextJoiner(SHOWN).numbers([each.evidence[0] for each in block if each.evidence]),
+            _numbers([each.evidence[0] for each in block if each.evidence], SHOWN),
             Tone.QUIET,
         ),
     ]

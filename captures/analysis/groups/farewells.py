@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -151,14 +151,11 @@ class CapturedAddresses:
     def __init__(self, capture: Capture, named: NamedCoordinators) -> None:
         self._capture = capture
         self._endpoints = named.endpoints()
-        self._known: dict[Address, bool] = {}
+        self._has = cache(self._find)
 
     def __contains__(self, address: Address) -> bool:
         """Return whether the capture has a connection with a broker at `address`; True if that cannot be known."""
-        known = self._known.get(address)
-        if known is None:
-            known = self._known[address] = self._find(address)
-        return known
+        return self._has(address)
 
     @cached_property
     def _reached(self) -> Reached:

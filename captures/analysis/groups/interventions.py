@@ -33,17 +33,15 @@ _MOST_KEPT = 1_000
 class IntervenedCall(msgspec.Struct, frozen=True):
     """A call of a member in which kproxy intervened.
 
-    :ivar client: client ID, or address without one
-    :ivar begin: ns since the epoch, time of the call
+    :ivar number: number of the exchange
+    :ivar begin: ns since the epoch, time of the exchange
     :ivar end: when kproxy released the call or its response
     :ivar refused: whether kproxy answered it, put an error into the response, dropped it, or ended its connection
     :ivar joins: whether it is a JoinGroup of a new member, which causes a rebalance anyway
     """
 
+    call: Call
     number: int
-    member: str
-    client: str
-    host: str
     begin: int
     end: int
     refused: bool
@@ -61,26 +59,20 @@ class InterventionLog:
     def add(self, exchange: Exchange, call: Call) -> None:
         """Add a call in which kproxy intervened."""
         done = exchange.interventions
-        refused = (
-            done.has_injected_errors
-            or done.not_forwarded
-            or done.ended
-            or any(each.altered for each in done.response)
+        refused = any(
+            (
+                done.has_injected_errors,
+                done.not_forwarded,
+                done.ended,
+                *(each.altered for each in done.response),
+            )
         )
         joins = exchange.api_key == ApiKey.JOIN_GROUP and not (isinstance(call, Join) and call.asked_as)
         self._left_out += len(self._calls) >= _MOST_KEPT
         if len(self._calls) < _MOST_KEPT:
             self._calls.append(
                 IntervenedCall(
-                    exchange.number,
-                    call.member,
-                    call.client,
-                    call.host,
-                    exchange.time,
-                    exchange.end,
-                    bool(refused),
-                    joins,
-                    _action_of(exchange),
+                    call, exchange.number, exchange.time, exchange.end, refused, joins, _action_of(exchange)
                 )
             )
 
@@ -111,16 +103,12 @@ class InterventionLog:
             return None
         member = members.get(cause.member)
         since = cause.time - (cause.silence or 0) - _FOLLOWS
-        for call in reversed(self._calls):
-            if (
-                not call.begin <= cause.time
-                or call.end < since
-                or not (silent or (call.refused and not call.joins))
-            ):
-                continue
-            process = (call.client, call.host)
-            if member is None or call.member == cause.member or process == (member.client, member.host):
-                return call
+        for each in reversed(self._calls):
+            call, in_time = each.call, each.begin <= cause.time and each.end >= since
+            if in_time and (silent or (each.refused and not each.joins)):
+                process = call.client, call.host
+                if member is None or call.member == cause.member or process == (member.client, member.host):
+                    return each
         return None
 
 

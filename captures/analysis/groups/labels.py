@@ -50,7 +50,7 @@ class Labels:
 
     def several(self, member_ids: Iterable[str], shown: int = words.SHOWN) -> str:
         """Return the labels of the first `shown` members, with a count of the others."""
-        return _some([self.of(member_id) for member_id in member_ids], shown)
+        return words.some([self.of(member_id) for member_id in member_ids], shown, ", ")
 
 
 def _distinct_label(name: str, member_id: str) -> str:
@@ -90,10 +90,10 @@ def partitions(found: Iterable[TopicPartition], shown: int = words.SHOWN) -> str
             by_topic.setdefault(words.line(tp.topic), []).append(tp.partition)
     first = []
     if connectors:
-        first.append(f"connector{'s' * (len(connectors) > 1)} {_some(connectors, shown)}")
+        first.append(f"connector{'s' * (len(connectors) > 1)} {words.some(connectors, shown, ', ')}")
     if tasks:
         first.append(f"task{'s' * (len(tasks) > 1)} {task_names(tasks)}")
-    return _some(
+    return words.some(
         [*first, *(topic_partitions.one(topic, numbers) for topic, numbers in by_topic.items())], shown, ", "
     )
 
@@ -130,8 +130,3 @@ def _end(member: str | None, labels: Labels) -> str:
     if member is None:
         return _UNKNOWN
     return labels.of(member) if member else _NOBODY
-
-
-def _some(texts: list[str], shown: int, gap: str = ", ") -> str:
-    rest = len(texts) - shown
-    return gap.join(texts[:shown]) + (f" +{rest}" if rest > 0 else "")

@@ -7,7 +7,7 @@ durations ns; exchanges are given by their numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -42,6 +42,29 @@ class Move(msgspec.Struct, frozen=True):
     tp: TopicPartition
     before: OrNull[str | None]
     after: OrNull[str | None]
+
+
+def owners(assigned: Mapping[str, frozenset[TopicPartition]]) -> dict[TopicPartition, str]:
+    """Return partition -> its owner, of member ID -> its partitions."""
+    return {tp: member for member, partitions in assigned.items() for tp in partitions}
+
+
+def moves(
+    before: Mapping[TopicPartition, str],
+    after: Mapping[TopicPartition, str],
+    others_before: str | None,
+    others_after: str | None,
+) -> list[Move]:
+    """Return the partitions that changed hands, in order.
+
+    :param others_before: owner of partitions that are not in `before`: empty if none, None if unknown
+    :param others_after: the same for `after`
+    """
+    return [
+        Move(tp, before.get(tp, others_before), after.get(tp, others_after))
+        for tp in sorted(before.keys() | after.keys())
+        if before.get(tp) != after.get(tp)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.groups.calls import GroupCalls, Join, ModernHeartbeatRun, Run
+from captures.analysis.groups.calls import GroupCalls, Join, ModernHeartbeatRun
 from captures.analysis.groups.model import RefusedClient
 from dissectors.error_codes import ErrorCode, error_name
 
@@ -39,7 +39,7 @@ def refused_clients(calls: GroupCalls) -> list[RefusedClient]:
             known = found[key] = RefusedClient(
                 call.client, call.host, instance, call.error, error_name(call.error), call.time, call.number
             )
-        known.count += call.count if isinstance(call, Run) else 1
+        known.count += call.count
         holder, member = holders.get(instance or "", ("", ""))
         if call.error in _OF_INSTANCES and member not in ("", call.member):
             known.holder = holder

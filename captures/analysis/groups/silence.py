@@ -18,6 +18,7 @@ from operator import attrgetter
 import msgspec
 import numpy as np
 
+from captures.analysis.attempts import ending
 from captures.analysis.groups.activity import ConnectionActivity
 from captures.analysis.groups.farewells import CapturedAddresses, Farewells, NamedCoordinators
 from captures.analysis.groups.labels import Labels
@@ -174,19 +175,13 @@ class _Connections:
         for connection in silence.connections:
             if int(self._capture.connections.first_time[connection]) > silence.since:
                 continue
-            client = self._capture.client_stream(connection)
-            client_closed, broker_closed = (
-                int(self._activity.closed[client]),
-                int(self._activity.closed[client ^ 1]),
-            )
-            end = min(client_closed, broker_closed)
-            if end > silence.until:
+            end = ending(self._capture, connection)
+            if end is None or end.time > silence.until:
                 still_open += 1
-            elif end >= case.asked - _MARGIN:
-                first = client if client_closed <= broker_closed else client ^ 1
-                reset = int(self._capture.connections.streams.reset_time[first]) == end
-                found.append(Closing(end - silence.since, client_closed <= broker_closed, reset))
-                if not reset and broker_closed - client_closed > _MARGIN:
+            elif end.time >= case.asked - _MARGIN:
+                found.append(Closing(end.time - silence.since, not end.by_broker, end.reset))
+                broker_closed = self._activity.closed[self._capture.client_stream(connection) ^ 1]
+                if not (end.by_broker or end.reset) and broker_closed - end.time > _MARGIN:
                     case.closed.append(connection)
         found.sort()
         if found and found[0].by_client and silence.alone:
@@ -210,10 +205,8 @@ class _Connections:
         for broker in {self._capture.endpoints(connection)[1] for connection in silence.connections}:
             near = self._activity.closed_by(broker).within(time - _MARGIN, time)
             for connection in near[np.isin(near, of_process)].tolist():
-                stream = self._capture.client_stream(connection) ^ 1
-                end = int(self._activity.closed[stream])
-                reset = int(self._capture.connections.streams.reset_time[stream]) == end
-                yield Closing(end - silence.since, by_client=False, reset=reset)
+                if (end := ending(self._capture, connection)) is not None:
+                    yield Closing(end.time - silence.since, by_client=False, reset=end.reset)
 
     def _others(self, silence: Silence, closings: list[Closing]) -> tuple[int, bool]:
         """Return how many other connections a broker ended with the member's, and whether it answered on others."""

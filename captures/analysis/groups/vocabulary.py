@@ -5,7 +5,7 @@ The values of the enumerations are stable: programs may rely on them.
 
 from __future__ import annotations
 
-from enum import Enum, StrEnum, auto
+from enum import Flag, StrEnum, auto
 from typing import Self
 
 import msgspec
@@ -27,7 +27,7 @@ class Kind(StrEnum):
     """KIP-1071."""
 
 
-class Trait(Enum):
+class Trait(Flag):
     """What a trigger means for the group and for the member that it concerns."""
 
     SILENT = auto()
@@ -44,6 +44,10 @@ class Trait(Enum):
     """It does not show the cause: many of them are no storm."""
 
 
+_NONE = Trait(0)
+_EXPELLED = Trait.ALARMING | Trait.PUT_OUT | Trait.SHARED
+
+
 class Trigger(StrEnum):
     """The trigger of a rebalance. The values are stable: programs may rely on them.
 
@@ -54,11 +58,11 @@ class Trigger(StrEnum):
 
     phrase: str
     phrase_of_one: str
-    traits: frozenset[Trait]
+    traits: Trait
 
-    def __new__(cls, word: str, phrase: str, *traits: Trait) -> Self:
+    def __new__(cls, word: str, phrase: str, traits: Trait = _NONE) -> Self:
         made = str.__new__(cls, word)
-        made._value_, made.traits = word, frozenset(traits)
+        made._value_, made.traits = word, traits
         made.phrase_of_one, _, several = phrase.partition(" / ")
         made.phrase = several or phrase
         return made
@@ -68,53 +72,33 @@ class Trigger(StrEnum):
     SESSION_TIMEOUT = (
         "session_timeout",
         "a session timed out / sessions timed out",
-        Trait.SILENT,
-        Trait.ALARMING,
-        Trait.PUT_OUT,
-        Trait.SHARED,
+        Trait.SILENT | _EXPELLED,
     )
-    MAX_POLL_EXCEEDED = (
-        "max_poll_exceeded",
-        "max.poll.interval.ms was exceeded",
-        Trait.ALARMING,
-        Trait.PUT_OUT,
-        Trait.SHARED,
-    )
+    MAX_POLL_EXCEEDED = "max_poll_exceeded", "max.poll.interval.ms was exceeded", _EXPELLED
     REBALANCE_TIMEOUT = (
         "rebalance_timeout",
         "a member did not join in time / members did not join in time",
-        Trait.SILENT,
-        Trait.ALARMING,
-        Trait.PUT_OUT,
-        Trait.SHARED,
+        Trait.SILENT | _EXPELLED,
     )
     SUBSCRIPTION_CHANGED = "subscription_changed", "a subscription changed / subscriptions changed"
     PARTITIONS_CHANGED = (
         "partitions_changed",
         "topics got other partitions",
-        Trait.SHARED,
-        Trait.ON_PURPOSE,
+        Trait.SHARED | Trait.ON_PURPOSE,
     )
     LEADER_REJOINED = "leader_rejoined", "the leader joined again", Trait.SHARED
     COOPERATIVE_FOLLOW_UP = "cooperative_follow_up", "a second round followed", Trait.NO_CAUSE
     STATIC_MEMBER_RETURNED = "static_member_returned", "a static member returned / static members returned"
-    INSTANCE_FENCED = (
-        "instance_fenced",
-        "two processes fought for one group.instance.id",
-        Trait.ALARMING,
-        Trait.PUT_OUT,
-        Trait.SHARED,
-    )
+    INSTANCE_FENCED = "instance_fenced", "two processes fought for one group.instance.id", _EXPELLED
     REMOVED_BY_ADMIN = (
         "removed_by_admin",
         "a member was removed by an administrator / members were removed by an administrator",
-        Trait.PUT_OUT,
-        Trait.ON_PURPOSE,
+        Trait.PUT_OUT | Trait.ON_PURPOSE,
     )
     COORDINATOR_MOVED = "coordinator_moved", "the coordinator moved", Trait.ALARMING
     PROTOCOL_UPGRADED = "protocol_upgraded", "the group changed its protocol", Trait.ON_PURPOSE
     PROTOCOL_DOWNGRADED = "protocol_downgraded", "the group changed its protocol", Trait.ON_PURPOSE
-    KPROXY_INTERVENED = "kproxy_intervened", "kproxy intervened", Trait.SHARED, Trait.ON_PURPOSE
+    KPROXY_INTERVENED = "kproxy_intervened", "kproxy intervened", Trait.SHARED | Trait.ON_PURPOSE
     UNKNOWN = (
         "unknown",
         "it was not captured what began it / it was not captured what began them",

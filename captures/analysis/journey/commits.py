@@ -15,7 +15,7 @@ from captures.analysis.record_traffic import commits_of
 from captures.exchanges import Exchange
 from captures.meaning import Names
 from captures.meaning.exchange import Body, items, number, rows, text
-from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import ApiKey
 
 _ACKNOWLEDGED = {1: Settlement.ACCEPTED, 2: Settlement.RELEASED, 3: Settlement.REJECTED}
@@ -102,22 +102,17 @@ class CommitTracker:
         group, member = text(request, "group_id"), self._ledger.texts(text(request, "member_id"))
         failed = {
             tp
-            for tp, row in self._rows(response, "responses")
+            for tp, row in self._query.rows(response, "responses", self._names)
             if row.get("acknowledge_error_code")
             or (exchange.api_key == ApiKey.SHARE_ACKNOWLEDGE and row.get("error_code"))
         }
         if answered < 0 or response.get("error_code"):
             return
-        for tp, row in self._rows(request, "topics"):
+        for tp, row in self._query.rows(request, "topics", self._names):
             for each in rows(row, "acknowledgement_batches") if tp not in failed else ():
                 commits = self._ledger.of(tp).commits_of(group)
                 for first, last, kind in _settled(each):
                     commits.add(first, last, exchange.time, answered, exchange.number, member, kind)
-
-    def _rows(self, body: Body, topics: str) -> Iterator[tuple[TopicPartition, Body]]:
-        for tp, row in rows_by_partition(body, topics, self._names):
-            if self._query.may_be(*tp, self._names):
-                yield tp, row
 
 
 def _settled(batch: Body) -> Iterator[tuple[int, int, Settlement]]:

@@ -5,9 +5,10 @@ All ranges include their last offset.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from captures.arrays import Int64s
@@ -22,15 +23,12 @@ class Overlap(NamedTuple):
     refetched: int
 
 
-class Cover:
+class Cover(msgspec.Struct):
     """Disjoint ranges ordered by offset; the first row to cover an offset keeps it."""
 
-    __slots__ = ("firsts", "lasts", "rows")
-
-    def __init__(self) -> None:
-        self.firsts: list[int] = []
-        self.lasts: list[int] = []
-        self.rows: list[int] = []
+    firsts: list[int] = []
+    lasts: list[int] = []
+    rows: list[int] = []
 
     def add(self, first: int, last: int, row: int) -> list[Overlap]:
         """Cover the uncovered parts of a range; return the parts that were covered already."""
@@ -59,51 +57,11 @@ class Cover:
         self.rows.insert(at, row)
 
 
-class Ranges:
-    """A set of offsets as few ranges: adjacent ones are joined."""
-
-    __slots__ = ("_ends", "_firsts")
-
-    def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._ends: list[int] = []
-
-    def __contains__(self, offset: int) -> bool:
-        at = bisect_right(self._firsts, offset) - 1
-        return at >= 0 and offset < self._ends[at]
-
-    def covers(self, first: int, last: int) -> bool:
-        """Return whether a whole range is in the set."""
-        at = bisect_right(self._firsts, first) - 1
-        return at >= 0 and last < self._ends[at]
-
-    def add(self, first: int, last: int) -> bool:
-        """Add a range; return whether any of it is new."""
-        end = last + 1
-        if end <= first:
-            return False
-        if self._ends and first == self._ends[-1]:
-            self._ends[-1] = end
-            return True
-        low, high = bisect_left(self._ends, first), bisect_right(self._firsts, end)
-        if high - low == 1 and self._firsts[low] <= first and end <= self._ends[low]:
-            return False
-        if low < high:
-            first, end = min(first, self._firsts[low]), max(end, self._ends[high - 1])
-        self._firsts[low:high], self._ends[low:high] = [first], [end]
-        return True
-
-
 def first_cover(first: Int64s, last: Int64s) -> tuple[Cover, list[Overlap]]:
     """Cover ranges one after the other; rows are their indexes."""
+    if len(first) and (last >= first).all() and (first[1:] > np.maximum.accumulate(last)[:-1]).all():
+        return Cover(first.tolist(), last.tolist(), list(range(len(first)))), []
     cover, overlaps = Cover(), list[Overlap]()
-    if (
-        len(first)
-        and bool((last >= first).all())
-        and bool((first[1:] > np.maximum.accumulate(last)[:-1]).all())
-    ):
-        cover.firsts, cover.lasts, cover.rows = first.tolist(), last.tolist(), list(range(len(first)))
-        return cover, overlaps
     for row, (low, high) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         overlaps += cover.add(low, high, row)
     return cover, overlaps

@@ -14,7 +14,7 @@ from captures.filters.groups import GroupInference
 from captures.meaning import Names
 from captures.meaning.exchange import Body, number, rows, text
 from captures.meaning.payload import headers
-from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
+from captures.meaning.topic_partitions import TopicPartition
 from dissectors.api_keys import MEMBER_APIS, ApiKey
 from dissectors.errors import DecodeError
 from dissectors.records import Batch, ControlType, control_record
@@ -57,13 +57,12 @@ class Deliveries:
             return
         self._finds.begin()
         reader: int | None = None
-        for tp, row in rows_by_partition(exchange.response_body, "responses", self._names):
-            if not self._query.may_be(*tp, self._names):
-                continue
+        for tp, row in self._query.rows(exchange.response_body, "responses", self._names):
             if reader is None:
                 reader = self._reader(exchange, seen)
             log = self._ledger.of(tp)
-            _note_ends(log, row, answered, exchange.number)
+            log.readable.extend(number(row, "high_watermark"), answered, exchange.number)
+            log.stable.extend(number(row, "last_stable_offset"), answered, exchange.number)
             batches = headers(row.get("records"))
             if not batches:
                 continue
@@ -142,24 +141,19 @@ class Deliveries:
     def _note_batches(
         self, log: PartitionLog, tp: TopicPartition, batches: list[Batch], answered: int, number: int
     ) -> None:
-        first, last = batches[0].base_offset, batches[-1].last_offset
-        if log.seen.covers(first, last) and (not self._query.single or log.looked.covers(first, last)):
+        first, end = batches[0].base_offset, batches[-1].last_offset + 1
+        if log.seen.has(first, end) and (not self._query.single or log.looked.has(first, end)):
             return  # already delivered to another group
         for batch in batches:
-            first, last = batch.base_offset, batch.last_offset
-            if self._query.single and log.looked.add(first, last):
+            first, end = batch.base_offset, batch.last_offset + 1
+            if self._query.single and log.looked.add(first, end):
                 self._finds.in_fetched(tp, batch)
-            if not log.seen.add(first, last):
+            if not log.seen.add(first, end):
                 continue
             if batch.control:
                 _note_marker(log, batch, self._finds, answered, number)
             elif batch.count is not None:  # brokers rewrite compressed message sets
                 log.batches.add(first, batch.crc, batch.size)
-
-
-def _note_ends(log: PartitionLog, row: Body, answered: int, at: int) -> None:
-    log.readable.extend(number(row, "high_watermark"), answered, at)
-    log.stable.extend(number(row, "last_stable_offset"), answered, at)
 
 
 def _note_marker(log: PartitionLog, batch: Batch, finds: MatchCollector, answered: int, at: int) -> None:
@@ -169,11 +163,8 @@ def _note_marker(log: PartitionLog, batch: Batch, finds: MatchCollector, answere
         except DecodeError:
             continue
         if marker.type_id in (ControlType.ABORT, ControlType.COMMIT):
-            log.markers.add(
-                record.offset,
-                batch.producer_id,
-                batch.producer_epoch,
+            committed, producer = (
                 marker.type_id == ControlType.COMMIT,
-                answered,
-                at,
+                (batch.producer_id, batch.producer_epoch),
             )
+            log.markers.add(record.offset, *producer, committed, answered, at)

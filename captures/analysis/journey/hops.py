@@ -26,13 +26,6 @@ MOST_DELIVERIES = 5
 """Most deliveries to a group that are listed one by one; if there are more, the last is listed, too."""
 
 _ACKS = {0: "acks=0", 1: "acks=1", -1: "acks=all"}
-_DONE = {
-    Settlement.COMMITTED: "committed",
-    Settlement.IN_TRANSACTION: "committed",
-    Settlement.ACCEPTED: "accepted",
-    Settlement.RELEASED: "released",
-    Settlement.REJECTED: "rejected",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +91,7 @@ def _at_brokers(journey: Journey) -> Iterator[tuple[int, Hop]]:
         )
     for node, moment in journey.replicas.items():
         yield _moment_hop("replicated", moment, f"to broker {node}")
-    for hop in _transaction(journey):
-        yield hop.time or 0, hop
+    yield from _transaction(journey)
 
 
 def _in_log(place: LogPlace) -> Hop:
@@ -116,8 +108,8 @@ def _in_log(place: LogPlace) -> Hop:
     return Hop("in the log", place.appended, None, words.line(text), None, odd=bool(place.reason))
 
 
-def _moment_hop(name: str, moment: Moment, text: str) -> tuple[int, Hop]:
-    return moment.time, Hop(name, moment.time, None, text, moment.number)
+def _moment_hop(name: str, moment: Moment, text: str, *, odd: bool = False) -> tuple[int, Hop]:
+    return moment.time, Hop(name, moment.time, None, text, moment.number, odd=odd)
 
 
 def _answer(journey: Journey, attempt: Attempt, *, again: bool) -> Hop | None:
@@ -137,24 +129,23 @@ def _answer(journey: Journey, attempt: Attempt, *, again: bool) -> Hop | None:
     return Hop("acknowledged", attempt.answered, None, text, number, odd=again)
 
 
-def _transaction(journey: Journey) -> Iterator[Hop]:
+def _transaction(journey: Journey) -> Iterator[tuple[int, Hop]]:
     found = journey.transaction
     if found is None:
         return
     name = words.line(found.transactional_id or f"producer {found.producer_id}")
-    how, odd = ("commit", False) if found.committed else ("abort", True)
+    how, done, odd = ("commit", "committed", False) if found.committed else ("abort", "aborted", True)
     if found.ended is not None:
-        yield Hop(f"{how} asked", found.ended.time, None, f"EndTxn of {name}", found.ended.number, odd=odd)
-    if found.ended is not None and found.end_answered is not None:
-        done = "committed" if found.committed else "aborted"
-        text = f"EndTxn of {name} answered"
-        yield Hop(done, found.end_answered, None, text, found.ended.number, odd=odd)
-    for moment, text in (
-        (found.written, "WriteTxnMarkers: the coordinator has the leader write it"),
-        (found.marker, f"at offset {found.marker_offset}, as a Fetch brought it first"),
-    ):
-        if moment is not None:
-            yield Hop(f"{how} marker", moment.time, None, text, moment.number, odd=odd)
+        yield _moment_hop(f"{how} asked", found.ended, f"EndTxn of {name}", odd=odd)
+        if found.end_answered is not None:
+            answered = Moment(found.end_answered, found.ended.number)
+            yield _moment_hop(done, answered, f"EndTxn of {name} answered", odd=odd)
+    if found.written is not None:
+        text = "WriteTxnMarkers: the coordinator has the leader write it"
+        yield _moment_hop(f"{how} marker", found.written, text, odd=odd)
+    if found.marker is not None:
+        text = f"at offset {found.marker_offset}, as a Fetch brought it first"
+        yield _moment_hop(f"{how} marker", found.marker, text, odd=odd)
 
 
 # ---------------------------------------------------------------- in groups
@@ -205,7 +196,8 @@ def _done(commit: Commit, since: int | None, branch: str, more: str, *, odd: boo
         parts.append(f"by member {words.member(commit.member)}")
     parts.append(more)
     wait = None if since is None else commit.time - since
-    return Hop(_DONE[commit.kind], commit.time, wait, words.listed(parts), commit.number, branch, odd)
+    name = "committed" if commit.kind is Settlement.IN_TRANSACTION else commit.kind.name.lower()
+    return Hop(name, commit.time, wait, words.listed(parts), commit.number, branch, odd)
 
 
 def branch_name(group: GroupStops | GroupWaits) -> str:

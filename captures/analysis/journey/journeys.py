@@ -38,62 +38,35 @@ FOLLOWING = "following records"
 """The activity named in error reports."""
 
 
-_SHARES = frozenset(
-    {
-        "request.group_id",
-        "request.member_id",
-        "request.share_session_epoch",
-        "request.topics",
-        "request.forgotten_topics_data",
-        "response.responses",
-        "response.error_code",
-    }
-)
+_SHARES = frozenset({
+    "request.group_id", "request.member_id", "request.share_session_epoch", "request.topics",
+    "request.forgotten_topics_data", "response.responses", "response.error_code",
+})  # fmt: skip
 _NEEDS: dict[int, frozenset[str]] = {
-    ApiKey.PRODUCE: frozenset(
-        {
-            "request.transactional_id",
-            "request.acks",
-            "request.topic_data",
-            "response.responses.name",
-            "response.responses.topic_id",
-            "response.responses.partition_responses.index",
-            "response.responses.partition_responses.error_code",
-            "response.responses.partition_responses.base_offset",
-        }
-    ),
-    ApiKey.FETCH: frozenset(
-        {
-            "request.replica_id",
-            "request.replica_state",
-            "request.isolation_level",
-            "request.session_id",
-            "request.session_epoch",
-            "request.topics.topic",
-            "request.topics.topic_id",
-            "request.topics.partitions.partition",
-            "request.topics.partitions.fetch_offset",
-            "request.forgotten_topics_data",
-            "response.session_id",
-            "response.responses.topic",
-            "response.responses.topic_id",
-            "response.responses.partitions.partition_index",
-            "response.responses.partitions.high_watermark",
-            "response.responses.partitions.last_stable_offset",
-            "response.responses.partitions.records",
-        }
-    ),
+    ApiKey.PRODUCE: frozenset({
+        "request.transactional_id", "request.acks", "request.topic_data",
+        "response.responses.name", "response.responses.topic_id",
+        "response.responses.partition_responses.index", "response.responses.partition_responses.error_code",
+        "response.responses.partition_responses.base_offset",
+    }),
+    ApiKey.FETCH: frozenset({
+        "request.replica_id", "request.replica_state", "request.isolation_level", "request.session_id",
+        "request.session_epoch", "request.topics.topic", "request.topics.topic_id",
+        "request.topics.partitions.partition", "request.topics.partitions.fetch_offset",
+        "request.forgotten_topics_data",
+        "response.session_id", "response.responses.topic", "response.responses.topic_id",
+        "response.responses.partitions.partition_index", "response.responses.partitions.high_watermark",
+        "response.responses.partitions.last_stable_offset", "response.responses.partitions.records",
+    }),
     ApiKey.SHARE_FETCH: _SHARES,
     ApiKey.SHARE_ACKNOWLEDGE: _SHARES,
-}
-_OTHERS = frozenset(
-    {
-        *("groups", "topics", "members", "transactions", "producers"),
-        *("request.topics", "response.topics", "response.error_code", "response.assignment"),
-        *("response.active_tasks", "request.topology.subtopologies", "request.member_epoch"),
-        *("request.committed", "request.markers"),
-    }
-)
+}  # fmt: skip
+_OTHERS = frozenset({
+    "groups", "topics", "members", "transactions", "producers",
+    "request.topics", "response.topics", "response.error_code", "response.assignment",
+    "response.active_tasks", "request.topology.subtopologies", "request.member_epoch",
+    "request.committed", "request.markers",
+})  # fmt: skip
 
 READ = MEMBER_APIS | {
     ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.WRITE_TXN_MARKERS,
@@ -264,7 +237,9 @@ class Journeys:
         more = self._finds.more
         waits = None
         if self._query.single:
-            journeys, left = self._read_journeys(partitions, most)
+            stories = JourneyBuilder(self._ledger, partitions, self._transactions, self._deliveries)
+            found = [each for each in self._finds.found if each.tp in partitions]
+            journeys, left = stories.of(found, most) if found else (stories.at(self._query), 0)
             more += left
         else:
             summed = Waits(self._ledger)
@@ -276,15 +251,6 @@ class Journeys:
     def facts(self) -> LogFacts:
         """Return the current facts about the records of wanted partitions."""
         return LogFacts(self._ledger, self._partitions(), self._transactions)
-
-    def _read_journeys(
-        self, partitions: dict[TopicPartition, PartitionLog], most: int | None
-    ) -> tuple[list[Journey], int]:
-        stories = JourneyBuilder(self._ledger, partitions, self._transactions, self._deliveries)
-        found = [each for each in self._finds.found if each.tp in partitions]
-        if not found and self._query.offset is not None:
-            return stories.at(self._query), 0
-        return stories.of(found, most)
 
     def _partitions(self) -> dict[TopicPartition, PartitionLog]:
         """Return the wanted partitions, by topic name if it was revealed in the meantime."""

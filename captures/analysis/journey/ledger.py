@@ -6,12 +6,13 @@ for records has a lower number than the Produce that brings them, and a group ma
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from captures.analysis.journey.covers import Ranges
 from captures.analysis.journey.logs import Layout, Log
 from captures.meaning.topic_partitions import TopicPartition
+from captures.packets.coverage import Coverage
 
 SENDS = Layout(
     base="i8",
@@ -90,15 +91,12 @@ class PartitionLog:
     readable: ReadableOffsets = field(default_factory=ReadableOffsets)
     stable: ReadableOffsets = field(default_factory=ReadableOffsets)
     commits: dict[str, Log] = field(default_factory=dict)
-    seen: Ranges = field(default_factory=Ranges)
-    looked: Ranges = field(default_factory=Ranges)
+    seen: Coverage = field(default_factory=Coverage)
+    looked: Coverage = field(default_factory=Coverage)
 
     def commits_of(self, group: str) -> Log:
         """Return the commits of a group, for adding to them."""
-        found = self.commits.get(group)
-        if found is None:
-            found = self.commits[group] = Log(COMMITS)
-        return found
+        return self.commits.setdefault(group, Log(COMMITS))
 
     def include(self, other: PartitionLog) -> None:
         """Add the rows of the same partition under another name."""
@@ -176,7 +174,7 @@ class Ledger:
     """The rows of all partitions, with senders, readers and texts."""
 
     def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, PartitionLog] = {}
+        self.partitions: dict[TopicPartition, PartitionLog] = defaultdict(PartitionLog)
         self.senders: list[Sender] = []
         self.readers: list[Reader] = []
         self.texts = TextNumbers()
@@ -195,7 +193,4 @@ class Ledger:
 
     def of(self, tp: TopicPartition) -> PartitionLog:
         """Return the rows of a partition, for adding to them."""
-        found = self.partitions.get(tp)
-        if found is None:
-            found = self.partitions[tp] = PartitionLog()
-        return found
+        return self.partitions[tp]

@@ -5,13 +5,14 @@ Indexes are built when first needed, so that each question about a record takes 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.ledger import Ledger, PartitionLog
-from captures.analysis.journey.logs import Rows
+from captures.analysis.journey.logs import Rows, by_time
 from captures.analysis.journey.transactions import Transactions
 from captures.meaning.topic_partitions import TopicPartition
 
@@ -44,39 +45,27 @@ class LogFacts:
     def __init__(
         self, ledger: Ledger, partitions: dict[TopicPartition, PartitionLog], transactions: Transactions
     ) -> None:
-        self._ledger = ledger
         self._partitions = partitions
         self._transactions = transactions
-        self._attempts: dict[TopicPartition, Attempts] = {}
-        self._markers: dict[TopicPartition, dict[int, Rows]] = {}
-        self._ended: dict[int, Rows] = {}
-        self._written: dict[tuple[int, TopicPartition], Rows] = {}
-        self._found: dict[TopicPartition, dict[int, int]] = {}
+        self._attempts = cache(lambda tp: Attempts(partitions[tp], ledger))
+        self._located = cache(self._locate)
+        self._markers = cache(self._find_markers)
+        self._ends = cache(self._find_ends)
+        self._written = cache(self._find_written)
 
     def attempts(self, tp: TopicPartition) -> Attempts:
         """Return the Produce requests to a partition.
 
         :raises KeyError: if nothing is known about the partition
         """
-        found = self._attempts.get(tp)
-        if found is None:
-            found = self._attempts[tp] = Attempts(self._partitions[tp], self._ledger)
-        return found
+        return self._attempts(tp)
 
     def base_offset(self, tp: TopicPartition, number: int) -> int | None:
         """Return the offset of the first record that an exchange sent to a partition, if no response contained it.
 
         It is known from a fetched batch with the same checksum; None if there is none.
         """
-        found = self._found.get(tp)
-        if found is None:
-            found = self._found[tp] = {}
-            if tp in self._partitions:
-                attempts = self.attempts(tp)
-                located = np.flatnonzero(~attempts.has_offset & (attempts.base >= 0))
-                numbers, bases = attempts.rows["number"][located], attempts.base[located]
-                found.update(zip(numbers.tolist(), bases.tolist(), strict=True))
-        return found.get(number)
+        return self._located(tp).get(number)
 
     def ending(
         self, tp: TopicPartition, producer: int, epoch: int, offset: int, since: int, answered: int
@@ -91,37 +80,39 @@ class LogFacts:
         marker = self._marker(tp, producer, offset) if offset >= 0 else None
         if since < 0:
             return Ending(marker, None, None)
-        ended = self._end(producer, epoch, since)
+        ends = self._ends(producer)
+        at = int(np.searchsorted(ends["time"], since))
+        while at < len(ends) and ends["epoch"][at] < epoch:
+            at += 1
+        ended = _at(ends, at)
         # the marker of the previous transaction may still be on its way while the next one's records are sent
         begin = max(since, answered) if ended is None else int(ended["time"])
-        return Ending(marker, ended, self._first_written(producer, tp, begin))
+        written = self._written(producer, tp)
+        return Ending(marker, ended, _at(written, int(np.searchsorted(written["time"], begin))))
 
     def _marker(self, tp: TopicPartition, producer: int, offset: int) -> Rows | None:
         """Return the marker that ends the transaction of a record: the producer's first one after it."""
-        of_place = self._markers.get(tp)
-        if of_place is None:
-            log = self._partitions.get(tp)
-            of_place = self._markers[tp] = {} if log is None else _by_producer(log.markers.rows())
-        rows = of_place.get(producer)
+        rows = self._markers(tp).get(producer)
         return None if rows is None else _at(rows, int(np.searchsorted(rows["offset"], offset, "right")))
 
-    def _end(self, producer: int, epoch: int, since: int) -> Rows | None:
-        rows = self._ended.get(producer)
-        if rows is None:
-            rows = self._transactions.ends(producer)
-            rows = rows[rows["error"] == 0]
-            rows = self._ended[producer] = rows[np.argsort(rows["time"], kind="stable")]
-        at = int(np.searchsorted(rows["time"], since))
-        while at < len(rows) and rows["epoch"][at] < epoch:
-            at += 1
-        return _at(rows, at)
+    # ------------------------------------------------------------ indexes, made once
+    def _locate(self, tp: TopicPartition) -> dict[int, int]:
+        """Return numbers of exchanges without an offset in a response -> that offset, if a fetched batch shows it."""
+        if tp not in self._partitions:
+            return {}
+        attempts = self.attempts(tp)
+        rows = np.flatnonzero(~attempts.has_offset & (attempts.base >= 0))
+        return dict(zip(attempts.rows["number"][rows].tolist(), attempts.base[rows].tolist(), strict=True))
 
-    def _first_written(self, producer: int, tp: TopicPartition, since: int) -> Rows | None:
-        rows = self._written.get((producer, tp))
-        if rows is None:
-            rows = self._transactions.written(producer, *tp)
-            rows = self._written[producer, tp] = rows[np.argsort(rows["time"], kind="stable")]
-        return _at(rows, int(np.searchsorted(rows["time"], since)))
+    def _find_markers(self, tp: TopicPartition) -> dict[int, Rows]:
+        return _by_producer(self._partitions[tp].markers.rows()) if tp in self._partitions else {}
+
+    def _find_ends(self, producer: int) -> Rows:
+        rows = self._transactions.ends(producer)
+        return by_time(rows[rows["error"] == 0])
+
+    def _find_written(self, producer: int, tp: TopicPartition) -> Rows:
+        return by_time(self._transactions.written(producer, *tp))
 
 
 def _at(rows: Rows, at: int) -> Rows | None:

@@ -14,6 +14,12 @@ Rows = NDArray[np.void]
 _CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "u4": "I"}
 
 
+def by_time(rows: Rows) -> Rows:
+    """Return rows in the order of their times."""
+    ordered: Rows = rows[np.argsort(rows["time"], kind="stable")]
+    return ordered
+
+
 class Layout:
     """Names and numpy types (``i8`` ...) of the fields of a log; there is no padding between them."""
 

@@ -243,16 +243,16 @@ class Journey:
     topic: str
     partition: int
     offset: int | None
-    record: Record | None
-    batch: BatchPosition | None
-    base: int | None
-    attempts: list[Attempt]
-    copies: list[int]
-    readable: Moment | None
-    stable: Moment | None
-    transaction: Transaction | None
-    replicas: dict[int, Moment]
-    groups: list[GroupStops]
+    record: Record | None = None
+    batch: BatchPosition | None = None
+    base: int | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    copies: list[int] = field(default_factory=list)
+    readable: Moment | None = None
+    stable: Moment | None = None
+    transaction: Transaction | None = None
+    replicas: dict[int, Moment] = field(default_factory=dict)
+    groups: list[GroupStops] = field(default_factory=list)
     logs: list[LogPlace] = field(default_factory=list)
 
     @property

@@ -43,9 +43,7 @@ class ProduceTracker:
         """Learn from a Produce."""
         self._finds.begin()
         answers: dict[TopicPartition, Body] | None = None
-        for tp, row in rows_by_partition(request, "topic_data", self._names, "partition_data"):
-            if not self._query.may_be(*tp, self._names):
-                continue
+        for tp, row in self._query.rows(request, "topic_data", self._names, "partition_data"):
             if answers is None:
                 answers = dict(rows_by_partition(response, "responses", self._names, "partition_responses"))
             self._note(sent, request, tp, row, answers.get(tp))
@@ -82,4 +80,4 @@ class ProduceTracker:
         if added and self._query.single:
             self._finds.in_sent(tp, len(log.sends) - 1, base, batches)
             if base >= 0:
-                log.looked.add(base, base + count - 1)
+                log.looked.add(base, base + count)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from captures.meaning import Names
+from captures.meaning.exchange import Body
+from captures.meaning.topic_partitions import TopicPartition, rows_by_partition
 from dissectors.records import Batch, Codec, Record
 
 _ID_LENGTH = len("AAAAAAAAAAAAAAAAAAAAAA")
@@ -46,6 +49,18 @@ class RecordQuery:
         if self.partition not in (None, partition) or topic == "?":
             return False
         return self.topic in (None, topic) or (len(topic) == _ID_LENGTH and names(topic) is None)
+
+    def rows(
+        self, body: Body, topics: str, names: Names, partitions: str = "partitions"
+    ) -> Iterator[tuple[TopicPartition, Body]]:
+        """Yield the partitions in a message of which records may match, each with its row.
+
+        :param topics: name of the array of topics
+        :param partitions: name of the array of partitions in a topic
+        """
+        for tp, row in rows_by_partition(body, topics, names, partitions):
+            if self.may_be(*tp, names):
+                yield tp, row
 
     def may_hold(self, batch: Batch) -> bool:
         """Return whether a batch may contain a matching record; uncompressed batches are searched as bytes."""

@@ -23,23 +23,7 @@ def unseen(sought: RecordQuery) -> list[Journey]:
     """Return the journey of a record of which the capture has nothing; none if it is not sought by its offset."""
     if sought.topic is None or sought.partition is None or sought.offset is None:
         return []
-    return [
-        Journey(
-            sought.topic,
-            sought.partition,
-            sought.offset,
-            record=None,
-            batch=None,
-            base=None,
-            attempts=[],
-            copies=[],
-            readable=None,
-            stable=None,
-            transaction=None,
-            replicas={},
-            groups=[],
-        )
-    ]
+    return [Journey(sought.topic, sought.partition, sought.offset)]
 
 
 def with_logs(journeys: list[Journey], surveys: list[LogSurvey]) -> list[Journey]:

@@ -11,7 +11,7 @@ from captures.analysis.journey.fetches import Deliveries
 from captures.analysis.journey.found_records import FoundRecord
 from captures.analysis.journey.ledger import Ledger, PartitionLog
 from captures.analysis.journey.log_facts import LogFacts
-from captures.analysis.journey.logs import Log, Rows
+from captures.analysis.journey.logs import Log, Rows, by_time
 from captures.analysis.journey.model import (
     Attempt,
     Commit,
@@ -71,27 +71,22 @@ class JourneyBuilder:
         return [self._story(key[0], key[1], once[key]) for key in listed], len(once) - len(listed)
 
     def at(self, sought: RecordQuery) -> list[Journey]:
-        """Return the record at an offset if anything but its content is in the capture."""
-        assert sought.topic is not None
-        assert sought.partition is not None
-        assert sought.offset is not None
-        tp = TopicPartition(sought.topic, sought.partition)
-        if tp not in self._partitions:
-            return []
-        story = self._story(tp, sought.offset, None)
-        return [story] if story.attempts or story.groups or story.replicas else []
+        """Return the record at an offset if anything but its content is in the capture; none without an offset."""
+        found = [
+            self._story(tp, sought.offset, None)
+            for tp in self._partitions
+            if sought.offset is not None and tp == (sought.topic, sought.partition)
+        ]
+        return [story for story in found if story.attempts or story.groups or story.replicas]
 
     def _offset(self, found: FoundRecord) -> int:
         if found.offset >= 0 or found.send < 0:
             return found.offset
-        base = int(self._facts.attempts(found.tp).base[found.send])
-        return base + found.batch.index if base >= 0 else self._later(found)
-
-    def _later(self, found: FoundRecord) -> int:
-        """Return the offset according to a later attempt at the same batch; -1 if there is none."""
         attempts = self._facts.attempts(found.tp)
-        bases = [base for row in attempts.of(found.send) if (base := int(attempts.base[row])) >= 0]
-        return bases[0] + found.batch.index if bases else -1
+        # a later attempt at the same batch may have it
+        bases = (int(attempts.base[row]) for row in (found.send, *attempts.of(found.send)))
+        base = next((base for base in bases if base >= 0), None)
+        return -1 if base is None else base + found.batch.index
 
     def _story(self, tp: TopicPartition, offset: int, found: FoundRecord | None) -> Journey:
         log, attempts = self._partitions[tp], self._facts.attempts(tp)
@@ -146,12 +141,8 @@ class JourneyBuilder:
             producer, epoch, since = int(row["producer_id"]), int(row["epoch"]), int(row["sent"])
             named = self._ledger.texts.text(int(row["transaction"]))
         elif found is not None:
-            transactional, producer, epoch = (
-                found.batch.transactional,
-                found.batch.producer_id,
-                found.batch.producer_epoch,
-            )
-            since, named = -1, ""
+            batch, since, named = found.batch, -1, ""
+            transactional, producer, epoch = batch.transactional, batch.producer_id, batch.producer_epoch
         else:
             return None
         if not transactional:
@@ -163,10 +154,10 @@ class JourneyBuilder:
             producer_id=producer,
             transactional_id=named or self._transactions.ids.get(producer),
             committed=ending.committed,
-            ended=None if ended is None else Moment(int(ended["time"]), int(ended["number"])),
+            ended=_moment(ended),
             end_answered=None if ended is None else _or_none(int(ended["answered"])),
-            written=None if written is None else Moment(int(written["time"]), int(written["number"])),
-            marker=None if marker is None else Moment(int(marker["time"]), int(marker["number"])),
+            written=_moment(written),
+            marker=_moment(marker),
             marker_offset=None if marker is None else int(marker["offset"]),
         )
 
@@ -175,8 +166,8 @@ class JourneyBuilder:
         found: dict[int, Moment] = {}
         for row in _holding(log.deliveries.rows(), offset):
             node = self._ledger.readers[int(row["reader"])].replica
-            if node >= 0:
-                found.setdefault(node, Moment(int(row["time"]), int(row["number"])))
+            if node >= 0 and node not in found:
+                found[node] = Moment(int(row["time"]), int(row["number"]))
         return found
 
     def _groups(self, log: PartitionLog, tp: TopicPartition, offset: int) -> Iterator[GroupStops]:
@@ -230,9 +221,7 @@ class JourneyBuilder:
     def _commits(self, log: PartitionLog, group: str, offset: int) -> Iterator[Commit]:
         if not group or group not in log.commits:
             return
-        rows = log.commits[group].rows()
-        rows = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
-        for row in rows[np.argsort(rows["time"], kind="stable")]:
+        for row in _holding(log.commits[group].rows(), offset):
             kind = Settlement(int(row["kind"]))
             yield Commit(
                 kind=kind,
@@ -259,10 +248,8 @@ def _copies(attempts: Attempts, tried: list[int], offset: int) -> list[int]:
 
 
 def _holding(rows: Rows, offset: int) -> Rows:
-    """Return the deliveries of an offset, ordered by time."""
-    found = rows[(rows["first"] <= offset) & (rows["last"] >= offset)]
-    ordered: Rows = found[np.argsort(found["time"], kind="stable")]
-    return ordered
+    """Return the deliveries or commits of an offset, ordered by time."""
+    return by_time(rows[(rows["first"] <= offset) & (rows["last"] >= offset)])
 
 
 def _first_above(ends: Log, offset: int) -> Moment | None:
@@ -270,8 +257,11 @@ def _first_above(ends: Log, offset: int) -> Moment | None:
     rows = rows[rows["offset"] > offset]
     if offset < 0 or not len(rows):
         return None
-    first = rows[np.argmin(rows["time"])]
-    return Moment(int(first["time"]), int(first["number"]))
+    return _moment(rows[np.argmin(rows["time"])])
+
+
+def _moment(row: Rows | None) -> Moment | None:
+    return None if row is None else Moment(int(row["time"]), int(row["number"]))
 
 
 def _or_none(value: int) -> int | None:

@@ -7,50 +7,36 @@ same journey; each is weighted with its number of records.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from captures.analysis.journey.attempts import Attempts
 from captures.analysis.journey.covers import Cover, Overlap, first_cover, rows_at
 from captures.analysis.journey.ledger import COMMITS, Ledger, PartitionLog
-from captures.analysis.journey.logs import Log, Rows
+from captures.analysis.journey.logs import Log, Rows, by_time
 from captures.analysis.journey.model import Settlement
 from captures.analysis.journey.totals import GroupWaits, Range, TopicWaits
 from captures.analysis.percentiles import Percentiles, weighted
-from captures.arrays import Int64s, distinct_values
+from captures.arrays import Bools, Int64s, distinct_values
 from captures.meaning.topic_partitions import TopicPartition
 
 Consumer = tuple[str, str]
 """Group, and the client ID if no group is known."""
 
 
-@dataclass(slots=True)
-class _Samples:
-    """Times weighted with numbers of records."""
-
-    times: list[Int64s] = field(default_factory=list)
-    counts: list[Int64s] = field(default_factory=list)
-
-    def add(self, times: Int64s, counts: Int64s) -> None:
-        self.times.append(times)
-        self.counts.append(counts)
-
-    def percentiles(self) -> Percentiles | None:
-        if not self.times:
-            return None
-        return weighted(np.concatenate(self.times), np.concatenate(self.counts))
+_Samples = list[tuple[Int64s, Int64s]]
+"""Times, and the numbers of records with these times."""
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     shares: bool = False
     records: int = 0
-    delivered: _Samples = field(default_factory=_Samples)
-    settled: _Samples = field(default_factory=_Samples)
-    total: _Samples = field(default_factory=_Samples)
-    refetched: list[Range] = field(default_factory=list)
-    skipped: list[Range] = field(default_factory=list)
+    delivered: _Samples = []
+    settled: _Samples = []
+    total: _Samples = []
+    refetched: list[Range] = []
+    skipped: list[Range] = []
 
     def result(self, group: str, client: str) -> GroupWaits:
         return GroupWaits(
@@ -58,12 +44,17 @@ class _Group:
             client=client,
             shares=self.shares,
             records=self.records,
-            delivered=self.delivered.percentiles(),
-            settled=self.settled.percentiles(),
-            total=self.total.percentiles(),
+            delivered=_percentiles(self.delivered),
+            settled=_percentiles(self.settled),
+            total=_percentiles(self.total),
             refetched=self.refetched,
             skipped=self.skipped,
         )
+
+
+def _percentiles(samples: _Samples) -> Percentiles | None:
+    times, counts = ([pair[of] for pair in samples] for of in (0, 1))
+    return weighted(np.concatenate(times), np.concatenate(counts)) if samples else None
 
 
 def consumers(ledger: Ledger) -> list[Consumer | None]:
@@ -84,7 +75,7 @@ def deliveries_of(log: PartitionLog, of: list[Consumer | None]) -> Iterator[tupl
     for consumer, code in known.items():
         deliveries = rows[codes == code]
         if len(deliveries):
-            yield consumer, deliveries[np.argsort(deliveries["time"], kind="stable")]
+            yield consumer, by_time(deliveries)
 
 
 class Waits:
@@ -94,7 +85,7 @@ class Waits:
         self._ledger = ledger
         self._consumers = consumers(ledger)
         self._groups: dict[Consumer, _Group] = {}
-        self._acknowledged = _Samples()
+        self._acknowledged: _Samples = []
         self._partitions = self._sent = self._done = self._refused = self._resent = 0
 
     def add(self, tp: TopicPartition, log: PartitionLog) -> None:
@@ -107,8 +98,8 @@ class Waits:
         located = located[np.argsort(attempts.base[located], kind="stable")]
         base = attempts.base[located]
         sends, _ = first_cover(base, base + attempts.rows["count"][located] - 1)
-        known = _known(sends, log)
-        markers = np.sort(log.markers.rows()["offset"])
+        known = _KnownOffsets(sends, log)
+        markers = log.markers.rows()["offset"]
         for consumer, rows in deliveries_of(log, self._consumers):
             group = self._groups.setdefault(consumer, _Group())
             group.shares |= any(
@@ -124,15 +115,15 @@ class Waits:
             when = rows["time"]
             both = np.flatnonzero((s >= 0) & (d >= 0))
             sent_at, done_at, got_at = sent[located[s[both]]], done[located[s[both]]], when[d[both]]
-            group.total.add(got_at - sent_at, counts[both])
+            group.total.append((got_at - sent_at, counts[both]))
             acked = done_at >= 0
-            group.delivered.add((got_at - done_at)[acked], counts[both][acked])
+            group.delivered.append(((got_at - done_at)[acked], counts[both][acked]))
             # a commit before the delivery is not a wait
             over = np.flatnonzero((d >= 0) & (c >= 0))
             took = commits["time"][c[over]] - when[d[over]]
-            group.settled.add(took[took >= 0], counts[over][took >= 0])
+            group.settled.append((took[took >= 0], counts[over][took >= 0]))
             group.refetched += _again(tp, overlaps, rows)
-            group.skipped += _skipped(tp, cover, rows, known, markers)
+            group.skipped += _skipped(tp, cover, rows, known)
 
     def result(self) -> TopicWaits:
         """Return the totals, groups by name, then consumers without one."""
@@ -143,7 +134,7 @@ class Waits:
             acknowledged=self._done,
             refused=self._refused,
             resent=self._resent,
-            waits=self._acknowledged.percentiles(),
+            waits=_percentiles(self._acknowledged),
             groups=[each.result(*consumer) for consumer, each in ordered],
         )
 
@@ -151,78 +142,59 @@ class Waits:
         rows = attempts.rows
         once = attempts.batch == np.arange(len(rows))
         count = rows["count"].astype(np.int64)
-        # a batch is acknowledged if any of its copies is
-        confirmed = np.flatnonzero(done >= 0)
+
+        def batches(chosen: Bools) -> Bools:
+            """Return a mask of the first rows of batches of which any row is chosen."""
+            found = np.zeros(len(rows), np.bool_)
+            found[attempts.batch[chosen]] = True
+            return found
+
+        confirmed = done >= 0
         first = np.full(len(rows), np.iinfo(np.int64).max)
         np.minimum.at(first, attempts.batch[confirmed], done[confirmed])
-        acked = np.zeros(len(rows), np.bool_)
-        acked[attempts.batch[confirmed]] = True
-        written = np.zeros(len(rows), np.bool_)
-        written[attempts.batch[attempts.base >= 0]] = True
-        error = np.zeros(len(rows), np.bool_)
-        error[attempts.batch[rows["error"] != 0]] = True
-        refetched = np.zeros(len(rows), np.bool_)
-        refetched[attempts.batch[~once]] = True
+        acked = batches(confirmed)
+        refused = batches(rows["error"] != 0) & ~acked & ~batches(attempts.base >= 0)
         self._sent += int(count[once].sum())
         self._done += int(count[acked].sum())
-        self._refused += int(count[once & error & ~acked & ~written].sum())
-        self._resent += int(count[refetched].sum())
-        self._acknowledged.add((first - sent)[acked], count[acked])
+        self._refused += int(count[refused].sum())
+        self._resent += int(count[batches(~once)].sum())
+        self._acknowledged.append(((first - sent)[acked], count[acked]))
 
 
 class _KnownOffsets:
-    """Offsets that are known to be records of the log."""
+    """Offsets that are known to be records of the log: they were sent, or delivered to any consumer."""
 
-    def __init__(self, cover: Cover) -> None:
-        self._cover = cover
+    def __init__(self, sends: Cover, log: PartitionLog) -> None:
+        rows = log.deliveries.rows()
+        first = np.concatenate([np.array(sends.firsts, np.int64), rows["first"]])
+        last = np.concatenate([np.array(sends.lasts, np.int64), rows["last"]])
+        order = np.argsort(first, kind="stable")
+        first, reach = first[order], np.maximum.accumulate(last[order])
+        begins = np.flatnonzero(np.r_[True, first[1:] > reach[:-1] + 1][: len(first)])
+        self._firsts, self._lasts = first[begins], reach[np.r_[begins[1:], len(first)][: len(begins)] - 1]
+        self._before = np.r_[0, np.cumsum(self._lasts - self._firsts + 1)]
+        self._markers = np.sort(log.markers.rows()["offset"])
 
-    def count(self, first: int, last: int) -> int:
-        """Return the number of known offsets from `first` to `last` inclusive."""
-        cover = self._cover
-        low = int(np.searchsorted(cover.lasts, first))
-        total = 0
-        for at in range(low, len(cover.firsts)):
-            if cover.firsts[at] > last:
-                break
-            total += min(cover.lasts[at], last) - max(cover.firsts[at], first) + 1
-        return total
+    def records(self, first: Int64s, last: Int64s) -> Int64s:
+        """Return the number of known records in ranges, which include their last offset; no markers are among them."""
+        return self._up_to(last) - self._up_to(first - 1)
 
-
-def _known(sends: Cover, log: PartitionLog) -> _KnownOffsets:
-    """Return the offsets that were sent, or delivered to anyone."""
-    rows = log.deliveries.rows()
-    firsts, lasts = np.array(sends.firsts, np.int64), np.array(sends.lasts, np.int64)
-    first, last = np.concatenate([firsts, rows["first"]]), np.concatenate([lasts, rows["last"]])
-    return _KnownOffsets(_union(first, last))
-
-
-def _union(first: Int64s, last: Int64s) -> Cover:
-    """Return the ranges, joined where they overlap or touch."""
-    cover = Cover()
-    if not len(first):
-        return cover
-    order = np.argsort(first, kind="stable")
-    first, reach = first[order], np.maximum.accumulate(last[order])
-    begins = np.flatnonzero(np.concatenate([[True], first[1:] > reach[:-1] + 1]))
-    ends = np.concatenate([begins[1:], [len(first)]]) - 1
-    cover.firsts, cover.lasts = first[begins].tolist(), reach[ends].tolist()
-    cover.rows = list(range(len(begins)))
-    return cover
+    def _up_to(self, offsets: Int64s) -> Int64s:
+        ranges = np.searchsorted(self._firsts, offsets, "right")
+        beyond = np.maximum(self._lasts[ranges - 1] - offsets, 0) if len(self._lasts) else 0
+        found: Int64s = self._before[ranges] - np.where(ranges > 0, beyond, 0)
+        return found - np.searchsorted(self._markers, offsets, "right")
 
 
 def _settled(log: PartitionLog, group: str) -> tuple[Cover, Rows]:
     """Return the ranges finished first by each commit of a group, and the commits, ordered by time."""
     commits = log.commits[group].rows() if group in log.commits else Log(COMMITS).rows()
-    commits = commits[np.isin(commits["kind"], [kind for kind in Settlement if kind.done])]
-    commits = commits[np.argsort(commits["time"], kind="stable")]
+    commits = by_time(commits[np.isin(commits["kind"], [kind for kind in Settlement if kind.done])])
     if not len(commits) or bool((commits["first"] >= 0).any()):
         return first_cover(commits["first"], commits["last"])[0], commits
     before = np.concatenate([[-1], np.maximum.accumulate(commits["last"])[:-1]])
     rises = np.flatnonzero(commits["last"] > before)
-    cover = Cover()
-    cover.firsts, cover.lasts = (before[rises] + 1).tolist(), commits["last"][rises].tolist()
-    cover.rows = rises.tolist()
-    return cover, commits
+    return Cover((before[rises] + 1).tolist(), commits["last"][rises].tolist(), rises.tolist()), commits
 
 
 def _edges(*covers: Cover) -> Int64s:
@@ -256,17 +228,9 @@ def _again(tp: TopicPartition, overlaps: list[Overlap], rows: Rows) -> Iterator[
         yield Range(*tp, first, last, last - first + 1, times, int(numbers[before]), int(numbers[refetched]))
 
 
-def _skipped(
-    tp: TopicPartition, cover: Cover, rows: Rows, known: _KnownOffsets, markers: Int64s
-) -> Iterator[Range]:
+def _skipped(tp: TopicPartition, cover: Cover, rows: Rows, known: _KnownOffsets) -> Iterator[Range]:
     """Yield the known records between deliveries."""
-    for at in range(1, len(cover.firsts)):
-        first, last = cover.lasts[at - 1] + 1, cover.firsts[at] - 1
-        if first > last:
-            continue
-        count = known.count(first, last)
-        count -= int(np.searchsorted(markers, last, "right") - np.searchsorted(markers, first))
-        if count > 0:
-            number = rows["number"]
-            shown = int(number[cover.rows[at - 1]]), int(number[cover.rows[at]])
-            yield Range(*tp, first, last, count, 0, *shown)
+    first, last = np.array(cover.lasts[:-1], np.int64) + 1, np.array(cover.firsts[1:], np.int64) - 1
+    counts, numbers = known.records(first, last), rows["number"][cover.rows]
+    for at in np.flatnonzero(counts > 0).tolist():
+        yield Range(*tp, int(first[at]), int(last[at]), int(counts[at]), 0, *numbers[at : at + 2].tolist())

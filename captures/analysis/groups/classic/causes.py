@@ -12,7 +12,7 @@ continues: its connection stays open, and it rejoins at its next poll.
 from __future__ import annotations
 
 from captures.analysis.groups.calls import POLL_EXPIRED, Call, Join, Sync
-from captures.analysis.groups.classic.generations import LATE, Expiry, Generation, Transition, members_of
+from captures.analysis.groups.classic.generations import LATE, Expiry, Transition, missing_in_next
 from captures.analysis.groups.classic.memberships import Departure, Membership, Memberships
 from captures.analysis.groups.classic.rejoins import Rejoins
 from captures.analysis.groups.context import GroupContext
@@ -54,17 +54,14 @@ class Causes:
         found.sort(key=lambda cause: cause.time)
         found = self._with_moves(found, transition)
         opened = found[0].time if found else None
-        if first is not None and (opened is None or first[0] < opened - self._slack(found[0], transition)):
+        slack = LATE if found and found[0].trigger is Trigger.SESSION_TIMEOUT else 0
+        if first is not None and (opened is None or first[0] < opened - slack):
             found.insert(0, self._unknown(transition, *first))
         elif not found and transition.generation is not None:
             generation = transition.generation
             begin = min((join.time for join in generation.joins), default=generation.formed)
             found.append(self._unknown(transition, begin, generation.number))
         return found
-
-    @staticmethod
-    def _slack(cause: Cause, transition: Transition) -> int:
-        return LATE if cause.trigger is Trigger.SESSION_TIMEOUT else 0
 
     def _first_notice(self, transition: Transition) -> tuple[int, int] | None:
         """Return when a member first learned of the transition, and the number of that exchange."""
@@ -173,18 +170,17 @@ class Causes:
         generation = transition.generation
         if generation is None or not generation.whole:
             return []
-        stayed = members_of(generation, self._memberships)
-        found = []
-        for member in transition.present:
-            membership = self._memberships.of(member)
-            if transition.gone(member) or member in stayed or membership.instance in stayed:
-                continue
-            found.append(
-                self._overdue(membership, transition)
-                if membership.seen
-                else self._vanished(membership, generation, transition)
+        return [
+            self._overdue(membership, transition)
+            if membership.seen
+            else self._unexplained(
+                membership,
+                self._beginning(transition),
+                ", whose connection was not captured, is no longer a member",
+                generation.number,
             )
-        return found
+            for membership in missing_in_next(transition, self._memberships)
+        ]
 
     def _overdue(self, membership: Membership, transition: Transition) -> Cause:
         sign = membership.last_sign(transition.end)
@@ -193,7 +189,10 @@ class Causes:
             return self._silent(membership, transition.end, *sign)
         timeouts = [self._memberships.of(member).rebalance_timeout or 0 for member in transition.present]
         if transition.end - begin < max(timeouts) - LATE:
-            return self._removed(membership, begin)
+            # it neither left nor was silent or late: an admin may have removed it
+            shown = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            what = " was removed, and the capture does not show why"
+            return self._unexplained(membership, begin, what, shown)
         who = self._labels.of(membership.member)
         notified = membership.first_notice(transition.begin, transition.end)
         refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -209,26 +208,15 @@ class Causes:
             refused,
         )
 
-    def _removed(self, membership: Membership, time: int) -> Cause:
-        """Return the cause for a member that neither left nor was silent or late: an admin may have removed it."""
-        refused = membership.refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        text = f"{self._labels.of(membership.member)} was removed, and the capture does not show why"
-        return self._of_unknown(membership, time, text, refused)
-
     def _silent(self, membership: Membership, time: int, since: int, number: int) -> Cause:
         """Return the cause for a member that fell silent and has an unknown session timeout."""
         text, silence = timeout_in_words(self._labels.of(membership.member), time - since, None), time - since
         trigger, member = Trigger.SESSION_TIMEOUT, membership.member
         return self._cause(trigger, Certainty.POSSIBLE, time, member, text, number, silence=silence)
 
-    def _vanished(self, membership: Membership, generation: Generation, transition: Transition) -> Cause:
-        who = self._labels.of(membership.member)
-        text = f"{who}, whose connection was not captured, is no longer a member"
-        return self._of_unknown(membership, self._beginning(transition), text, generation.number)
-
-    def _of_unknown(
-        self, membership: Membership, time: int, sentence: str, shown: Call | int | None
-    ) -> Cause:
+    def _unexplained(self, membership: Membership, time: int, what: str, shown: Call | int | None) -> Cause:
+        """Return the cause for a member that is gone for unknown reasons."""
+        sentence = f"{self._labels.of(membership.member)}{what}"
         return self._cause(Trigger.UNKNOWN, Certainty.POSSIBLE, time, membership.member, sentence, shown)
 
     # ------------------------------------------------------------ members that join

@@ -12,7 +12,7 @@ generation (``GroupMetadata.initNextGeneration``).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -24,6 +24,7 @@ from captures.analysis.groups.classic.memberships import Departure, Membership, 
 from captures.analysis.groups.model import Tasks, TopicPartition
 from dissectors.error_codes import ErrorCode
 
+_Given = TypeVar("_Given")
 _OF_THIS_GENERATION = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
@@ -93,24 +94,15 @@ class Generation:
     @property
     def tasks(self) -> dict[str, Tasks]:
         """The tasks of Kafka Streams members whose assignment was seen."""
-        return {
-            member: tasks
-            for sync in self.syncs
-            if not sync.error
-            for member, tasks in sync.tasks.items()
-            if member in self.members
-        }
+        return self._of_members(sync.tasks for sync in self.syncs if not sync.error)
 
     @cached_property
     def orders(self) -> dict[str, WorkerOrders]:
         """The assignments of Kafka Connect workers, as far as seen."""
-        return {
-            member: orders
-            for sync in self.syncs
-            if not sync.error
-            for member, orders in sync.orders.items()
-            if member in self.members
-        }
+        return self._of_members(sync.orders for sync in self.syncs if not sync.error)
+
+    def _of_members(self, found: Iterable[Mapping[str, _Given]]) -> dict[str, _Given]:
+        return {member: given for each in found for member, given in each.items() if member in self.members}
 
 
 def find_generations(calls: Iterable[Call]) -> list[Generation]:
@@ -328,26 +320,24 @@ def _within(found: Sequence[_Timed], begin: int, end: int) -> Sequence[_Timed]:
 
 def _expiries(transition: Transition, memberships: Memberships) -> list[Expiry]:
     """Return the ended sessions: of members that are missing in the next generation and did not leave."""
-    stayed = members_of(transition.generation, memberships)
-    out = []
+    found = [
+        _expiry(membership, memberships, transition)
+        for membership in missing_in_next(transition, memberships)
+        # otherwise its place in the group was taken by another with its instance ID
+        if membership.refused(ErrorCode.FENCED_INSTANCE_ID) is None
+    ]
+    return sorted((each for each in found if each is not None), key=lambda each: each.time)
+
+
+def missing_in_next(transition: Transition, memberships: Memberships) -> Iterator[Membership]:
+    """Yield the members that are missing in the next generation, though nothing ended their membership."""
+    generation = transition.generation
+    stayed = {*generation.members, *generation.contacts} if generation is not None else set()
+    instances = {memberships.of(member).instance for member in stayed} - {None}
     for member in transition.present:
         membership = memberships.of(member)
-        if transition.gone(member) or member in stayed or membership.instance in stayed:
-            continue
-        if membership.refused(ErrorCode.FENCED_INSTANCE_ID) is not None:
-            continue  # its place in the group was taken by another with its instance ID
-        found = _expiry(membership, memberships, transition)
-        if found is not None:
-            out.append(found)
-    return sorted(out, key=lambda each: each.time)
-
-
-def members_of(generation: Generation | None, memberships: Memberships) -> set[str | None]:
-    """Return the member IDs of a generation, and its static members' instance IDs; empty if `generation` is None."""
-    if generation is None:
-        return set()
-    known = {*generation.members, *generation.contacts}
-    return {*known, *(instance for member in known if (instance := memberships.of(member).instance))}
+        if not transition.gone(member) and member not in stayed and membership.instance not in instances:
+            yield membership
 
 
 def _expiry(membership: Membership, memberships: Memberships, transition: Transition) -> Expiry | None:
@@ -436,15 +426,11 @@ def _refused(join: Join) -> bool:
 
 def _split(transition: Transition, time: int) -> list[Transition]:
     """Return the transition that emptied the group, and the one after it."""
-    first = Transition(
-        before=transition.before,
-        previous=transition.previous,
-        begin=transition.begin,
+    first = replace(
+        transition,
         end=time,
+        generation=None,
         emptied=True,
-        present=transition.present,
-        whole=transition.whole,
-        expiries=transition.expiries,
         departures=[each for each in transition.departures if each.time <= time],
         joins=[each for each in transition.joins if each.time <= time],
     )

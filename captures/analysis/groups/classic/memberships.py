@@ -177,15 +177,11 @@ def _in_time(calls: Sequence[_AnyCall], after: int, until: int) -> list[_AnyCall
     out = []
     for index in range(bisect_right(calls, until, key=lambda call: call.time) - 1, -1, -1):
         call = calls[index]
-        if (_last_end(call) or 0) <= after:
+        if (call.last_end or call.end or 0) <= after:
             break
         if call.at <= until:
             out.append(call)
     return out
-
-
-def _last_end(call: Call) -> int | None:
-    return call.last_end or call.end if isinstance(call, Run) else call.end
 
 
 def _sign(call: Call, answered: int) -> SignOfLife | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from captures.analysis.groups.calls import HeartbeatRun, Join, Subscription, Sync
-from captures.analysis.groups.classic.generations import Generation, Transition, members_of
+from captures.analysis.groups.classic.generations import Generation, Transition, missing_in_next
 from captures.analysis.groups.classic.memberships import Membership, Memberships
 from captures.analysis.groups.model import GroupMember, Span, TopicPartition
 from captures.analysis.groups.vocabulary import Phase
@@ -44,19 +44,12 @@ def members_over_time(
 
 def _left_out(transitions: Sequence[Transition], memberships: Memberships) -> dict[str, int]:
     """Return members that are missing in a generation though nothing ended their sessions, with its time."""
-    out = {}
-    for transition in transitions:
-        if transition.generation is None or not transition.generation.whole:
-            continue
-        stayed = members_of(transition.generation, memberships)
-        for member in transition.present:
-            if (
-                not transition.gone(member)
-                and member not in stayed
-                and memberships.of(member).instance not in stayed
-            ):
-                out[member] = transition.generation.formed
-    return out
+    return {
+        membership.member: transition.generation.formed
+        for transition in transitions
+        if transition.generation is not None and transition.generation.whole
+        for membership in missing_in_next(transition, memberships)
+    }
 
 
 def _first(membership: Membership, generations: Sequence[Generation]) -> int:

@@ -33,6 +33,8 @@ from captures.analysis.groups.model import (
     Rebalance,
     TopicPartition,
     Wait,
+    moves,
+    owners,
 )
 from captures.analysis.groups.vocabulary import Certainty, Kind, Trigger
 from captures.meaning.assignments import STREAMS_ASSIGNOR
@@ -158,7 +160,7 @@ class RebalanceBuilder:
             self._holders, self._nobody = {}, None
             return
         before = {tp: aliases.get(member, member) for tp, member in self._holders.items()}
-        after = {tp: member for member, partitions in rebalance.assigned.items() for tp in partitions}
+        after = owners(rebalance.assigned)
         # members whose assignment was not seen are assumed to keep theirs
         known = {*rebalance.assigned, *rebalance.gone}
         for tp, member in before.items():
@@ -166,11 +168,7 @@ class RebalanceBuilder:
                 after[tp] = member
         whole = generation.whole and rebalance.assigned.keys() >= generation.members.keys()
         others = "" if whole else None
-        rebalance.moved = [
-            Move(tp, before.get(tp, self._nobody), after.get(tp, others))
-            for tp in sorted({*before, *after})
-            if before.get(tp) != after.get(tp)
-        ]
+        rebalance.moved = moves(before, after, self._nobody, others)
         self._holders, self._nobody = after, others
 
     def _wait(self, join: Join, sync: Sync | None, begin: int, transition: Transition) -> Wait:
@@ -307,30 +305,28 @@ def _numbers(transition: Transition) -> list[int]:
 
 
 def _alternatives(causes: list[Cause]) -> list[str]:
-    out: dict[str, None] = {}
+    """Return what else may have opened a rebalance."""
+    found: dict[str, None] = {}
     for cause in causes:
-        if cause.trigger is Trigger.SESSION_TIMEOUT and cause.certainty is Certainty.POSSIBLE:
-            out["it did not join in time"] = None
-        elif cause.trigger is Trigger.MAX_POLL_EXCEEDED and cause.certainty is Certainty.POSSIBLE:
-            out["it unsubscribed from its topics"] = None
-        elif cause.trigger is Trigger.MEMBER_JOINED and cause.certainty is Certainty.POSSIBLE:
-            out["a static member returned, or took the place of another with its instance ID"] = None
-        elif cause.trigger is Trigger.COOPERATIVE_FOLLOW_UP and cause.certainty is Certainty.POSSIBLE:
-            out["a member that was not captured joined again first"] = None
-        elif cause.trigger is Trigger.COORDINATOR_MOVED:
-            out["a member that was not captured joined or left"] = None
-        elif cause.trigger is Trigger.UNKNOWN and cause.member:
-            out |= dict.fromkeys(
-                ("it left", "its session ended", "it did not join in time", "an admin client removed it")
-            )
-        elif cause.trigger is Trigger.UNKNOWN:
-            out["a member whose connection was not captured joined, left or fell silent"] = None
-            out["the leader joined again"] = None
-    return list(out)
+        if cause.trigger is Trigger.UNKNOWN:
+            found |= dict.fromkeys(_OF_A_MEMBER if cause.member else _OF_NONE)
+        elif cause.trigger is Trigger.COORDINATOR_MOVED or cause.certainty is Certainty.POSSIBLE:
+            found |= dict.fromkeys(_OR_ELSE.get(cause.trigger, ()))
+    return list(found)
 
 
-_LOADING = 14
-"""COORDINATOR_LOAD_IN_PROGRESS"""
+_OR_ELSE = {
+    Trigger.SESSION_TIMEOUT: ("it did not join in time",),
+    Trigger.MAX_POLL_EXCEEDED: ("it unsubscribed from its topics",),
+    Trigger.MEMBER_JOINED: ("a static member returned, or took the place of another with its instance ID",),
+    Trigger.COOPERATIVE_FOLLOW_UP: ("a member that was not captured joined again first",),
+    Trigger.COORDINATOR_MOVED: ("a member that was not captured joined or left",),
+}
+_OF_A_MEMBER = "it left", "its session ended", "it did not join in time", "an admin client removed it"
+_OF_NONE = (
+    "a member whose connection was not captured joined, left or fell silent",
+    "the leader joined again",
+)
 
 
 def timeline_of(calls: GroupCalls, context: GroupContext) -> GroupTimeline:
@@ -367,13 +363,13 @@ def _coordinated_until(ordered: list[Call], context: GroupContext) -> int:
     """
     answered = max((call.latest for call in ordered if call.end is not None), default=0)
     endings = [context.ending(connection) for connection in {call.connection for call in ordered}]
-    gone = [ending.time for ending in endings if ending is not None and not ending.by_client]
+    gone = [ending.time for ending in endings if ending is not None and ending.by_broker]
     return min((time for time in gone if time >= answered), default=context.now)
 
 
 def _reloads(ordered: list[Call], context: GroupContext) -> list[int]:
     """Return when a coordinator loaded the group: another one, or the same after a restart."""
-    loading = [call.at for call in ordered if call.error == _LOADING]
+    loading = [call.at for call in ordered if call.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     return sorted([*loading, *(seen.time for seen in context.coordinators[1:]), *_returns(ordered, context)])
 
 
@@ -391,7 +387,7 @@ def _returns(ordered: list[Call], context: GroupContext) -> Iterator[int]:
             accumulate((_NEVER if (each := endings[one]) is None else each.time for one in order), max)
         )
         over = 0
-        for ending in sorted(each for each in endings.values() if each is not None and not each.by_client):
+        for ending in sorted(each for each in endings.values() if each is not None and each.by_broker):
             before = bisect_left(begins, ending.time)
             if ending.time <= over or not before or last_ends[before - 1] > ending.time + LATE:
                 continue  # it answered on another connection all the while

@@ -63,10 +63,7 @@ class ClassicMembers:
             return
         roster, counter = self._roster, self._counter
         alone = roster.alone
-        member = roster.find(join.member, join.instance)
-        was_there = member is not None and member.alive
-        if member is None:
-            member = roster.enter(join)
+        member, was_there = roster.admit(join)
         member.classic = True
         changed = roster.resubscribe(member, join)
         roster.enrol(member, join.member, join.time)
@@ -187,10 +184,6 @@ class Epochs:
             self.roster.take(member)
             self.counter.topics.assigned(member.states[-1].assigned or ())
 
-    @property
-    def lanes(self) -> list[MemberTimeline]:
-        return self.roster.lanes
-
     def read(self) -> None:
         for call in self._calls:
             self.counter.resolve(call.at)
@@ -215,7 +208,9 @@ class Epochs:
         """
         counting = self.counter.counting
         shown = self.counter.bounded(self.counter.plain(closing))
-        silent = self.counter.removals.expired((member for member in self.lanes if not member.classic), shown)
+        silent = self.counter.removals.expired(
+            (member for member in self.roster.lanes if not member.classic), shown
+        )
         for bump in reversed(counting.open):
             reason = bump.reasons[0]
             if reason.gone and reason.timeline is not None and not reason.timeline.classic and silent is None:
@@ -293,10 +288,7 @@ class Epochs:
     def _joins(self, beat: ModernHeartbeatRun, epoch: int) -> None:
         roster, counter = self.roster, self.counter
         alone = roster.alone
-        member = roster.find(beat.member, beat.instance)
-        was_there = member is not None and member.alive
-        if member is None:
-            member = roster.enter(beat)
+        member, was_there = roster.admit(beat)
         changed = roster.subscribe(member, beat)
         roster.enrol(member, beat.member, beat.time)
         shown = replace(counter.plain(beat), gained=beat.assigned or frozenset())
@@ -318,10 +310,7 @@ class Epochs:
             isinstance(call, ModernHeartbeatRun) and call.generation > 0 for call in calls[index : index + 1]
         ):
             return
-        member = self.roster.find(beat.member, beat.instance)
-        was_there = member is not None and member.alive
-        if member is None:
-            member = self.roster.enter(beat)
+        member, was_there = self.roster.admit(beat)
         self.roster.subscribe(member, beat)
         self.roster.enrol(member, beat.member, beat.time)
         member.add_contact(beat)

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import msgspec
 
-from captures.analysis.groups.calls import Call, Join, ModernHeartbeatRun, Run
+from captures.analysis.groups.calls import Call, Join, ModernHeartbeatRun
 from captures.analysis.groups.model import GroupMember, MemberFacts, Span, Tasks, TopicPartition
 from captures.analysis.groups.vocabulary import Kind, Phase
 
@@ -179,7 +179,7 @@ class MemberTimeline(MemberFacts):
         """Record a call of the member as a sign of life."""
         insort(self.calls, call, key=lambda known: known.time)
         self.first = min(self.first, call.time)
-        self.last = max(self.last, latest(call))
+        self.last = max(self.last, call.last)
         if call.connection not in self.connections:
             self.connections.append(call.connection)
 
@@ -187,7 +187,7 @@ class MemberTimeline(MemberFacts):
         """Return the time of its last sign of life up to `time`; None if unknown."""
         index = bisect_right(self.calls, time, key=lambda call: call.time)
         near = self.calls[max(index - _NEAR, 0) : index]
-        return max((min(latest(call), time) for call in near), default=None)
+        return max((min(call.last, time) for call in near), default=None)
 
     def call_before(self, time: int) -> Call | None:
         """Return its latest call that began before `time`; None if there is none."""
@@ -197,7 +197,7 @@ class MemberTimeline(MemberFacts):
     def last_number(self, time: int) -> int | None:
         """Return the number of the exchange with its last sign of life before `time`; None if there is none."""
         call = self.call_before(time)
-        return call.last_number if isinstance(call, Run) else None if call is None else call.number
+        return None if call is None else call.last_number
 
     def now(self, call: Call) -> State:
         """Return the latest state, as `call` shows it again."""
@@ -208,11 +208,6 @@ class MemberTimeline(MemberFacts):
         """Add a state, if it differs from the latest."""
         if not self.states or state.known != self.states[-1].known:
             self.states.append(state)
-
-
-def latest(call: Call) -> int:
-    """Return the time of the last request of a call or run."""
-    return call.last if isinstance(call, Run) else call.time
 
 
 def as_member(member: MemberTimeline, now: int) -> GroupMember:
@@ -306,12 +301,17 @@ class Roster:
             client=call.client,
             host=call.host,
             first=call.time,
-            last=latest(call),
+            last=call.last,
             instance=call.instance,
         )
         member.order = len(self.lanes)
         self.lanes.append(member)
         return member
+
+    def admit(self, call: Call) -> tuple[MemberTimeline, bool]:
+        """Return the sender of a join, and whether it was a member before."""
+        member = self.find(call.member, call.instance)
+        return (self.enter(call), False) if member is None else (member, member.alive)
 
     def take(self, timeline: MemberTimeline) -> None:
         """Add a client that is already a member."""

@@ -11,11 +11,10 @@ have all partitions, they are the whole group; if none of them has some partitio
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 import msgspec
 
-from captures.analysis.groups.calls import Run
 from captures.analysis.groups.context import GroupContext
 from captures.analysis.groups.labels import Labels, partitions
 from captures.analysis.groups.model import (
@@ -184,7 +183,8 @@ class Reconciliations:
     def stories(self) -> list[Rebalance]:
         """Return the bumps as rebalances, in the order of time."""
         bumps = sorted(self._epochs.counter.counting.bumps, key=lambda bump: bump.time)
-        self._before, self._after = _Presence(self._epochs.lanes), _Presence(self._epochs.lanes)
+        lanes = self._epochs.roster.lanes
+        self._before, self._after = _Presence(lanes), _Presence(lanes)
         return [self._story(bump, after) for bump, after in zip_longest(bumps, bumps[1:])]
 
     def _story(self, bump: EpochBump, following: EpochBump | None) -> Rebalance:
@@ -319,18 +319,11 @@ class Reconciliations:
         )
 
     def _waiting(self, member: MemberTimeline, membership: Membership, bump: EpochBump) -> AwaitedMember:
-        state = member.state
-        since = state.since if state is not None and state.since is not None else None
+        since, timeout = None if member.state is None else member.state.since, member.rebalance_timeout
         if since is None:
             return AwaitedMember(membership.member, member.client, bump.time)
-        timeout = member.rebalance_timeout
-        return AwaitedMember(
-            membership.member,
-            member.client,
-            since,
-            beats=_beats(member, since),
-            deadline=None if timeout is None else since + timeout,
-        )
+        deadline = None if timeout is None else since + timeout
+        return AwaitedMember(membership.member, member.client, since, _beats(member, since), deadline)
 
     # ------------------------------------------------------------ words
     def cause(self, reason: Reason) -> Cause:
@@ -373,21 +366,12 @@ def _held_up(
     """Return the member that took longest to revoke partitions before the next bump; None if none was seen to."""
     found = []
     for member, membership in members:
-        asked: State | None = None
-        for state in member.states_after(bump.time):
-            if state.at >= until:
-                break
-            if asked is not None and asked.since is not None and state.since is None:
-                held = asked.held_back
-                found.append(
-                    SlowestRevocation(membership.member, member.client, state.at - asked.since, held)
-                )
-            asked = state
-        if asked is not None and asked.since is not None:
-            held = asked.held_back
-            found.append(
-                SlowestRevocation(membership.member, member.client, until - asked.since, held, released=False)
-            )
+        states = list(takewhile(lambda state: state.at < until, member.states_after(bump.time)))
+        for asked, after in zip_longest(states, states[1:]):
+            if asked.since is not None and (after is None or after.since is None):
+                time = (until if after is None else after.at) - asked.since
+                who, released = (membership.member, member.client), after is not None
+                found.append(SlowestRevocation(*who, time, asked.held_back, released))
     return max(found, key=lambda each: each.duration, default=None)
 
 
@@ -411,7 +395,7 @@ def _beats(member: MemberTimeline, since: int) -> int:
     count = 0
     for call in member.calls:
         if call.time > since:
-            count += call.count if isinstance(call, Run) else 1
-        elif isinstance(call, Run) and call.last > since and call.count > 1:
+            count += call.count
+        elif call.last > since and call.count > 1:
             count += round((call.count - 1) * (call.last - since) / (call.last - call.time))
     return count

@@ -15,7 +15,7 @@ import msgspec
 from captures.analysis.groups.calls import Call, ModernHeartbeatRun
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import TopicPartition
-from captures.analysis.groups.modern.members import MemberTimeline, Roster, latest
+from captures.analysis.groups.modern.members import MemberTimeline, Roster
 from captures.analysis.groups.modern.reasons import BumpEvidence, Reason
 from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.meaning import words
@@ -28,6 +28,14 @@ _DEFAULT = 45_000_000_000
 """ns; default of ``group.consumer.session.timeout.ms``, and of those of share and streams groups."""
 _ROUND = (10_000_000_000, 5_000_000_000, 1_000_000_000, 100_000_000)
 """ns; usual steps of configured timeouts."""
+
+_UNEXPLAINED = (
+    "it did not give up partitions within its rebalance timeout",
+    "it was removed by an administrator",
+    "the group was deleted",
+    "its coordinator lost it",
+)
+"""Possible reasons for which a member is no longer one."""
 
 
 class Refusals(msgspec.Struct):
@@ -107,10 +115,9 @@ class Removals:
                 sure.append(late)
             elif silence > member.patience or member.paused is not None:
                 is_sure = silence > _SURE * member.pace or bool(_places_of(member) & shown.gained)
-                (sure if is_sure else perhaps).append(self._timed_out(member, shown, silence))
-        # those that were silent longest must have gone first
-        sure.sort(key=_silence)
-        perhaps.sort(key=_silence)
+                (sure if is_sure else perhaps).append(self.timed_out(member, shown))
+        for reasons in (sure, perhaps):  # those that were silent longest must have gone first
+            reasons.sort(key=lambda reason: -(reason.silence or 0))
         return sure, perhaps
 
     def known_gone(self, member: MemberTimeline, shown: BumpEvidence) -> Reason:
@@ -118,25 +125,12 @@ class Removals:
         late = self._late(member, shown)
         if late is not None:
             return late
-        silence = self._silence_of(member, shown.time)
-        if silence > member.patience:
-            return self._timed_out(member, shown, silence)
-        return Reason(
-            trigger=Trigger.UNKNOWN,
-            certainty=Certainty.POSSIBLE,
-            time=shown.time,
-            text="was no longer a member, though it had not been silent",
-            timeline=member,
-            member=member.member,
-            numbers=(shown.number,),
-            gone=True,
-            alternatives=(
-                "it did not give up partitions within its rebalance timeout",
-                "it was removed by an administrator",
-                "the group was deleted",
-                "its coordinator lost it",
-            ),
-        )
+        if self._silence_of(member, shown.time) > member.patience:
+            return self.timed_out(member, shown)
+        text = "was no longer a member, though it had not been silent"
+        reason = _gone(member, shown, Trigger.UNKNOWN, shown.time, text)
+        reason.certainty, reason.alternatives = Certainty.POSSIBLE, _UNEXPLAINED
+        return reason
 
     def expired(self, lanes: Iterable[MemberTimeline], shown: BumpEvidence) -> Reason | None:
         """Return why the last of `lanes` that did not leave is no longer a member; None if all of them left."""
@@ -148,55 +142,38 @@ class Removals:
 
     def displaced(self, member: MemberTimeline, shown: BumpEvidence) -> list[MemberTimeline]:
         """Return silent members that must have been removed, because another member got their partitions."""
-        found = []
-        for other in self._roster.present:
-            if other is member or not _places_of(other) & shown.gained:
-                continue
-            silence = self._silence_of(other, shown.time)
-            if silence > other.patience and self._vanishes(other, shown.time):
-                found.append(other)
-        return found
-
-    def timed_out(self, member: MemberTimeline, shown: BumpEvidence) -> Reason:
-        """Return the removal of a silent member as a reason."""
-        return self._timed_out(member, shown, self._silence_of(member, shown.time))
+        return [
+            other
+            for other in self._roster.present
+            if other is not member
+            and _places_of(other) & shown.gained
+            and self._silence_of(other, shown.time) > other.patience
+            and self._vanishes(other, shown.time)
+        ]
 
     def _late(self, member: MemberTimeline, shown: BumpEvidence) -> Reason | None:
         """Return the reason if a member did not revoke its partitions within its rebalance timeout; otherwise None."""
         state, timeout = member.state, member.rebalance_timeout
         if state is None or state.since is None or timeout is None or shown.time - state.since < timeout:
             return None
-        return Reason(
-            trigger=Trigger.REBALANCE_TIMEOUT,
-            certainty=Certainty.INFERRED,
-            time=min(max(state.since + timeout, shown.earliest), shown.time),
-            text=f"did not give up {partitions(state.held_back)} within its rebalance timeout of {span(timeout)} "
-            "and was removed",
-            timeline=member,
-            member=member.member,
-            numbers=(state.number, shown.number),
-            gone=True,
-        )
+        time = min(max(state.since + timeout, shown.earliest), shown.time)
+        held = partitions(state.held_back)
+        text = f"did not give up {held} within its rebalance timeout of {span(timeout)} and was removed"
+        return _gone(member, shown, Trigger.REBALANCE_TIMEOUT, time, text, state.number)
 
-    def _timed_out(self, member: MemberTimeline, shown: BumpEvidence, silence: int) -> Reason:
+    def timed_out(self, member: MemberTimeline, shown: BumpEvidence) -> Reason:
+        """Return the removal of a silent member as a reason."""
+        silence = self._silence_of(member, shown.time)
         last_call = shown.time - silence
         bounds = max(shown.earliest - last_call, 0), silence
         timeout = member.session_timeout
         silence = timeout if timeout is not None and timeout <= silence else self._session.ended(*bounds)
         last = member.last_number(shown.time)
         refused = self.refusals.between(member.instance, last_call, shown.time)
-        return Reason(
-            trigger=Trigger.SESSION_TIMEOUT,
-            certainty=Certainty.INFERRED,
-            time=last_call + silence,
-            text=_beside(member, len(refused)),
-            timeline=member,
-            member=member.member,
-            numbers=(*(() if last is None else (last,)), *refused, shown.number),
-            silence=silence,
-            bounds=None if timeout is not None else bounds,
-            gone=True,
-        )
+        text, numbers = _beside(member, len(refused)), [*([] if last is None else [last]), *refused]
+        reason = _gone(member, shown, Trigger.SESSION_TIMEOUT, last_call + silence, text, *numbers)
+        reason.silence, reason.bounds = silence, bounds if timeout is None else None
+        return reason
 
     def taken(self, reason: Reason) -> None:
         """Record that a reason applies: its member is no longer one."""
@@ -210,7 +187,7 @@ class Removals:
         calls = self._calls.get(member.member, [])
         index = bisect_right(calls, time, key=lambda call: call.time)
         for call in calls[max(index - 1, 0) :]:
-            if latest(call) >= time:
+            if call.last >= time:
                 gone = call.error == ErrorCode.UNKNOWN_MEMBER_ID or (
                     isinstance(call, ModernHeartbeatRun) and call.generation == 0
                 )
@@ -237,8 +214,20 @@ def _beside(member: MemberTimeline, refused: int) -> str:
     return "; ".join(clauses)
 
 
-def _silence(reason: Reason) -> int:
-    return -(reason.silence or 0)
+def _gone(
+    member: MemberTimeline, shown: BumpEvidence, trigger: Trigger, time: int, text: str, *numbers: int
+) -> Reason:
+    """Return the removal of a member as a reason."""
+    return Reason(
+        trigger=trigger,
+        certainty=Certainty.INFERRED,
+        time=time,
+        text=text,
+        timeline=member,
+        member=member.member,
+        numbers=(*numbers, shown.number),
+        gone=True,
+    )
 
 
 def _places_of(member: MemberTimeline) -> frozenset[TopicPartition]:

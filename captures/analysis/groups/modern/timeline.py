@@ -24,10 +24,11 @@ from captures.analysis.groups.model import (
     Cause,
     GroupMember,
     GroupTimeline,
-    Move,
     Rebalance,
     TopicPartition,
     Wait,
+    moves,
+    owners,
 )
 from captures.analysis.groups.modern.epochs import Epochs
 from captures.analysis.groups.modern.members import ALWAYS, Membership, MemberTimeline, State, as_member
@@ -177,7 +178,7 @@ def downgrade(timeline: GroupTimeline, gone: Cause, before: Rebalance | None, ge
     if before is not None:
         known = {*before.members, *before.joined}
         first.joined = [member for member in first.joined if member not in known]
-        first.moved = _moved(before.assigned, first.assigned)
+        first.moved = moves(owners(before.assigned), owners(first.assigned), "", "")
     first.evidence = sorted({*first.evidence, *gone.evidence})
 
 
@@ -188,18 +189,6 @@ def _later(wait: Wait, shift: int) -> Wait:
         asked=None if wait.asked is None else wait.asked + shift,
         total=None if wait.total is None else wait.total + shift,
     )
-
-
-def _moved(
-    before: dict[str, frozenset[TopicPartition]], after: dict[str, frozenset[TopicPartition]]
-) -> list[Move]:
-    had = {tp: member for member, partitions in before.items() for tp in partitions}
-    has = {tp: member for member, partitions in after.items() for tp in partitions}
-    return [
-        Move(tp, had.get(tp, ""), has.get(tp, ""))
-        for tp in sorted(had.keys() | has.keys())
-        if had.get(tp) != has.get(tp)
-    ]
 
 
 def upgrade(timeline: GroupTimeline, labels: Labels) -> None:
@@ -264,7 +253,7 @@ def _modern(
         kind=kind,
         protocol_type=calls.protocol_type,
         generation=epochs.counter.latest,
-        members=[as_member(member, context.now) for member in epochs.lanes],
+        members=[as_member(member, context.now) for member in epochs.roster.lanes],
     )
     labels = Labels(timeline)
     seen = UncapturedMembers(epochs, context)
@@ -274,7 +263,9 @@ def _modern(
         upgrade(timeline, labels)
     seen.add_to(timeline)
     timeline.state = _state(timeline, epochs)
-    timeline.protocol = next((member.assignor for member in reversed(epochs.lanes) if member.assignor), "")
+    timeline.protocol = next(
+        (member.assignor for member in reversed(epochs.roster.lanes) if member.assignor), ""
+    )
     return timeline, None if last is None else settling.cause(last)
 
 

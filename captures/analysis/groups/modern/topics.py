@@ -86,7 +86,7 @@ class TopicChanges:
     def _announced(self, shown: BumpEvidence) -> TopicReason | None:
         fresh = {tp.topic for tp in shown.gained} - self._had.keys() if self._whole() else set[str]()
         concerned = {tp.topic for tp in shown.gained | shown.lost}
-        for topic in sorted(self._of_interest() | concerned):
+        for topic in sorted(self._had.keys() | self._roster.topics | concerned):
             before = 0 if topic in fresh else None
             until = shown.time + (_NOTICED if topic in concerned else 0)
             for seen in self._context.partitions.changes(topic):
@@ -105,9 +105,6 @@ class TopicChanges:
                     )
                 before = seen.partitions
         return None
-
-    def _of_interest(self) -> set[str]:
-        return self._had.keys() | self._roster.topics
 
     def _begun(self, time: int) -> bool:
         """Return whether there was a member at `time`."""

@@ -73,7 +73,7 @@ def test_processes_that_share_a_client_id_have_positions_of_their_own() -> None:
 
 
 def test_fetches_add_up() -> None:
-    stretch = Fetches(("fetch",), MANNERS[1], NS, {"orders": None}.get, replica=False)
+    stretch = Fetches(("fetch",), MANNERS[1], NS, names={"orders": None}.get, replica=False)
     traffic = RecordTraffic(lambda _: None)
     for number, each in enumerate((fetch(100, batch(100, 5)), fetch(105), fetch(105, batch(105, 2)))):
         each.number, each.time = number + 1, NS * (number + 1)
@@ -87,7 +87,7 @@ def test_fetches_add_up() -> None:
 
 def test_a_topic_id_is_named_as_soon_as_its_name_is_known() -> None:
     names: dict[str, str] = {}
-    stretch = Fetches(("fetch",), MANNERS[1], NS, names.get, replica=True)
+    stretch = Fetches(("fetch",), MANNERS[1], NS, names=names.get, replica=True)
     traffic = RecordTraffic(names.get)
     each = fetch(5, batch(5, 1))
     stretch.take(each, traffic.seen(each), traffic.fetched(each))
@@ -100,13 +100,13 @@ def test_a_session_from_before_the_capture() -> None:
     traffic = RecordTraffic(lambda _: None)
     asked = {"replica_id": -1, "session_id": 7, "session_epoch": 9, "topics": [], "forgotten_topics_data": []}
     each = exchange(1, 12, request=asked, response={"session_id": 7, "responses": []})
-    stretch = Fetches(("fetch",), MANNERS[1], NS, lambda _: None, replica=False)
+    stretch = Fetches(("fetch",), MANNERS[1], NS, names=lambda _: None, replica=False)
     stretch.take(each, traffic.seen(each), traffic.fetched(each))
     assert "named before the capture began: nothing new in 1 request" in stretch.sentence()
 
 
 def test_produces_add_up() -> None:
-    stretch = Produces(("produce",), MANNERS[0], NS, {"orders": None}.get)
+    stretch = Produces(("produce",), MANNERS[0], NS, names={"orders": None}.get)
     traffic = RecordTraffic(lambda _: None)
     for number, base in enumerate((40, 42)):
         request = {

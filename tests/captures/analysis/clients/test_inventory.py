@@ -13,7 +13,7 @@ from benchmarks import traffic
 from captures.analysis.client_identity import ConnectionKey
 from captures.analysis.clients import client_reader
 from captures.analysis.clients.client_reader import read_clients
-from captures.analysis.clients.inventory import Clients, CountedExchanges
+from captures.analysis.clients.inventory import Clients
 from captures.analysis.clients.settings import ValueSource
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.json_objects import to_json
@@ -205,9 +205,7 @@ def test_the_result_may_be_asked_for_again() -> None:
 def test_what_is_only_counted() -> None:
     clients = Clients()
     clients.add(exchange(0, 9, time=5, number=2))
-    clients.count(
-        CountedExchanges(ConnectionKey(0, "10.0.0.9:4000", "10.0.0.1:9092"), "app", 7, 3, 9_000_000_000, 40)
-    )
+    clients.count(ConnectionKey(0, "10.0.0.9:4000", "10.0.0.1:9092"), "app", 7, 3, 9_000_000_000, 40)
     (client,) = clients.result()
     assert (client.exchanges, client.connections, client.first, client.last) == (8, 1, 3, 9_000_000_000)
 

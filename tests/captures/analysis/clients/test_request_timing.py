@@ -22,7 +22,7 @@ def settings(*exchanges: Exchange, streams: bool = False) -> dict[str, Setting]:
     rhythm = RequestTiming()
     for each in exchanges:
         rhythm.add(each)
-    return by_key(rhythm.settings(streams=streams))
+    return by_key(list(rhythm.settings(streams=streams)))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.analysis.journey.covers import Ranges, first_cover, rows_at
+from captures.analysis.journey.covers import first_cover, rows_at
 
 RANGE = st.tuples(st.integers(0, 60), st.integers(-1, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 RANGES = st.lists(RANGE, max_size=30)
@@ -36,19 +36,3 @@ def test_what_covers_an_offset_first_keeps_it(ranges: list[tuple[int, int]]) -> 
     ]
     assert sorted(found) == sorted(again)
     assert cover.firsts == sorted(cover.firsts)
-
-
-@given(RANGES)
-def test_a_set_of_offsets_tells_what_is_new(ranges: list[tuple[int, int]]) -> None:
-    known: set[int] = set()
-    met = Ranges()
-    for first, last in ranges:
-        mine = set(range(first, last + 1))
-        assert met.add(first, last) == bool(mine - known)
-        known |= mine
-    for first, last in ranges:
-        if last < first:
-            continue
-        assert met.covers(first, last)
-        assert met.covers(first, last + 4) == (set(range(first, last + 5)) <= known)
-    assert [offset in met for offset in range(80)] == [offset in known for offset in range(80)]
