@@ -1,4 +1,4 @@
-"""The base class of rules: a rule sees exchanges, and reports findings. One file for each.
+"""The base class of rules: a rule sees exchanges, and reports findings.
 
 A rule is asked for findings repeatedly while a capture grows, so that must not change its state. Its state is bounded
 by the number of clients, connections, topics and groups, never by the number of exchanges.

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
+from captures.analysis.findings.rules.versions import RefusedByKafka4
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.single import SingleConnection
 from captures.export import mermaid

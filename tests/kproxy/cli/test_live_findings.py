@@ -10,8 +10,8 @@ import pytest
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
-from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
-from captures.analysis.findings.rules.commit_failures import CommitFailures
+from captures.analysis.findings.rules.members import CommitFailures
+from captures.analysis.findings.rules.rebalances import BlockedRebalance
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
 from dissectors.units import SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from captures.analysis.findings.finding import MOST_EVIDENCE, Occurrences, Severity
 from captures.analysis.findings.rule import Threshold, Unit, times
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.rebalances import SlowPolls
 from captures.json_objects import to_json
 from tests.captures.analysis.findings.group_kit import made
 

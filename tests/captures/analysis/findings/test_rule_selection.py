@@ -9,8 +9,8 @@ import pytest
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.findings.rule_selection import UnknownRuleError, chosen, limits, parsed
-from captures.analysis.findings.rules.heartbeat_gaps import HeartbeatGaps
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.members import HeartbeatGaps
+from captures.analysis.findings.rules.rebalances import SlowPolls
 
 
 def test_rules_are_chosen_by_name() -> None:
