@@ -101,7 +101,12 @@ class Diagnosis:
         }
         self._faults = capture.faults
         self._rules = [
-            RuleByCluster(rule, scenes, clusters)
+            RuleByCluster(
+                context=scenes[clusters.parts[0]],
+                rule=rule,
+                parts={part: rule(context) for part, context in scenes.items()},
+                clusters=clusters,
+            )
             if clusters.several and rule.key is not Key.CAPTURE
             else rule(next(iter(scenes.values())))
             for rule in rules

@@ -15,6 +15,8 @@ from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
+
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import plain
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
@@ -101,8 +103,8 @@ class RuleContext:
         return self.capture.shown_endpoints(connection)
 
 
-class Rule:
-    """Looks for one kind of finding.
+class Rule(msgspec.Struct, eq=False):
+    """Looks for one kind of finding. What it has seen is in its fields.
 
     :param context: what it may use besides exchanges
     :cvar name: name for programs; stable
@@ -131,11 +133,13 @@ class Rule:
     effect_of: ClassVar[EffectOf | None] = None
     unseen: ClassVar[str] = ""
 
-    def __init__(self, context: RuleContext) -> None:
-        self.context = context
-        self.saw_any = False
-        self._set_to = {
-            threshold.name: context.limits.get(f"{self.name}.{threshold.name}", threshold.default)
+    context: RuleContext
+    saw_any: bool = False
+    _settings: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        self._settings = {
+            threshold.name: self.context.limits.get(f"{self.name}.{threshold.name}", threshold.default)
             for threshold in self.thresholds
         }
 
@@ -183,7 +187,7 @@ class Rule:
 
     def limit(self, name: str) -> float:
         """Return the value of a threshold."""
-        return self._set_to[name]
+        return self._settings[name]
 
     def finding(
         self,

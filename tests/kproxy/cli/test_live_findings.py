@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -83,7 +84,7 @@ class GrowingRule(Rule):
     """Finds something that grows."""
 
     name = "growing"
-    seen: tuple[tuple[Severity, int], ...] = (
+    seen: ClassVar[tuple[tuple[Severity, int], ...]] = (
         (Severity.LOW, 1),
         (Severity.LOW, 9),
         (Severity.LOW, 10),
@@ -107,7 +108,7 @@ class GrowingRule(Rule):
             last=0,
         )
 
-    _asked = 0
+    _asked: int = 0
 
 
 @pytest.mark.usefixtures("always")

@@ -18,7 +18,7 @@ from captures.analysis.findings.common import NO_PRODUCE, partitions_shown, some
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -78,9 +78,7 @@ class SmallBatches(Rule):
         Threshold("size", 4096, Unit.BYTES, "average size of a batch, below which batches are tiny"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._clients: dict[str, _BatchSizes] = {}
+    _clients: dict[str, _BatchSizes] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         produces, sent = rows.of_api({ApiKey.PRODUCE}), rows.produced
@@ -197,9 +195,7 @@ class NoCompression(SamplingRule):
         Threshold("saving", 30, Unit.PERCENT, "least saving by compression"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._flows: dict[FlowKey, _UncompressedData] = {}
+    _flows: dict[FlowKey, _UncompressedData] = {}
 
     def samples(self, codec: Codec, flow: FlowTotals) -> bool:
         return codec == Codec.NONE and flow.size >= self.limit("size")
@@ -282,9 +278,7 @@ class CompressionGrows(SamplingRule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._flows: dict[FlowKey, _BatchSample] = {}
+    _flows: dict[FlowKey, _BatchSample] = {}
 
     def samples(self, codec: Codec, flow: FlowTotals) -> bool:
         return codec != Codec.NONE and flow.batches >= self.limit("batches")
@@ -372,12 +366,10 @@ class WeakAcks(Rule):
         ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     })  # fmt: skip
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._flows: dict[_AcksFlow, Occurrences] = {}
-        self._replicas: dict[str, int] = {}
-        self._insync: dict[str, int] = {}
-        self._produces = 0
+    _flows: dict[_AcksFlow, Occurrences] = {}
+    _replicas: dict[str, int] = {}
+    _insync: dict[str, int] = {}
+    _produces: int = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         produces = rows.of_api({ApiKey.PRODUCE})
@@ -501,11 +493,9 @@ class CrcFailures(Rule):
     key = Key.CLIENT
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._found: dict[_ApiFlow, _Damage] = {}
-        self._batches = 0
-        self._incomplete = 0
+    _found: dict[_ApiFlow, _Damage] = {}
+    _batches: int = 0
+    _incomplete: int = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         lacking = rows.flagged(Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED | Flag.CONFLICTING)
@@ -607,10 +597,12 @@ class TimestampsFarOff(Rule):
     )
     unseen = NO_PRODUCE
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._found: dict[tuple[str, str], _WrongTimestamps] = {}
-        self._bounds = -self.limit("past"), self.limit("future")
+    _found: dict[tuple[str, str], _WrongTimestamps] = {}
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        """Least and greatest ms from the time of capture to a timestamp."""
+        return -self.limit("past"), self.limit("future")
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         produces, now = rows.of_api({ApiKey.PRODUCE}), rows.columns.flat("time") // MS
@@ -621,7 +613,7 @@ class TimestampsFarOff(Rule):
 
     def add(self, exchange: Exchange) -> None:
         self.saw_any = True
-        now = exchange.time // MS
+        now, (earliest, latest) = exchange.time // MS, self._bounds
         for part in self.context.records.produced(exchange):
             for batch in part.batches:
                 if batch.max_timestamp < 0:
@@ -629,7 +621,7 @@ class TimestampsFarOff(Rule):
                 apart = self._found.setdefault((client_name(exchange), part.topic), _WrongTimestamps())
                 apart.batches += 1
                 distance = batch.max_timestamp - now
-                if self._bounds[0] <= distance <= self._bounds[1]:
+                if earliest <= distance <= latest:
                     continue
                 apart.seen.add(exchange)
                 if abs(distance) > abs(apart.largest):

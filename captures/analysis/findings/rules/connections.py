@@ -327,10 +327,8 @@ class ConnectionChurn(Rule):
         Threshold("life", 10_000, Unit.MILLISECONDS, "half of them lived no longer than this"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._clients: dict[int, str] = {}
-        """Client ID of each connection on which something was answered; empty if it has none."""
+    _clients: dict[int, str] = {}
+    """Client ID of each connection on which something was answered; empty if it has none."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.first(rows.answered & (rows.api_key >= 0) & ~rows.of_api(CONNECTING))

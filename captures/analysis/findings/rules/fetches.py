@@ -19,7 +19,7 @@ from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, S
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.of_groups import named
 from captures.analysis.findings.rates import Busiest
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import GroupMember
 from captures.analysis.groups.vocabulary import Certainty
@@ -99,9 +99,7 @@ class EmptyFetches(Rule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._lines: dict[_Line, _FetchCounts] = {}
+    _lines: dict[_Line, _FetchCounts] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         fetches = np.flatnonzero(rows.of_consumers & rows.answered)
@@ -262,10 +260,8 @@ class TinyFetches(Rule):
     )
     unseen = NO_FETCH
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._flows: dict[_Flow, _FetchSizes] = {}
-        self._limits: dict[tuple[int, str], int] = {}
+    _flows: dict[_Flow, _FetchSizes] = {}
+    _limits: dict[tuple[int, str], int] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         allowed = rows.columns.flat("max_bytes")[rows.of_consumers]
@@ -490,10 +486,7 @@ class RecordsRedelivered(Rule):
     effect_of = EffectOf.MEMBERS
     of_groups = True
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._names = whole_ids(context.names)
-        self._groups: dict[str, _Group] = {}
+    _groups: dict[str, _Group] = {}
 
     def add(self, exchange: Exchange) -> None:
         request, response = exchange.request_body, exchange.response_body
@@ -501,15 +494,19 @@ class RecordsRedelivered(Rule):
         if not group:
             return
         known = self._groups.setdefault(group, _Group())
-        member, client = text(request, "member_id"), client_name(exchange)
-        for tp, row in rows_by_partition(request, "topics", self._names):
+        member, client, names = (
+            text(request, "member_id"),
+            client_name(exchange),
+            whole_ids(self.context.names),
+        )
+        for tp, row in rows_by_partition(request, "topics", names):
             for batch in rows(row, "acknowledgement_batches"):
                 kinds = set(batch.get("acknowledge_types") or ()) & {_RELEASE, _RENEW}
                 for kind in kinds:
                     first, last = number(batch, "first_offset"), number(batch, "last_offset")
                     self._hold(known, tp, _Hold(first, last, exchange.time, member, client, kind))
         lock = max(number(response, "acquisition_lock_timeout_ms"), 0) * MS
-        for tp, row in rows_by_partition(response, "responses", self._names):
+        for tp, row in rows_by_partition(response, "responses", names):
             code = row.get("acknowledge_error_code", row.get("error_code"))
             known.late += code == ErrorCode.INVALID_RECORD_STATE
             for acquired in rows(row, "acquired_records"):

@@ -18,7 +18,7 @@ from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.common import one_of, some_of, unexpected
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.of_groups import NO_GROUPS, named
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.groups.calls import HEARTBEATS, OF_MEMBERS, group_of
 from captures.analysis.groups.vocabulary import Kind
 from captures.arrays import Bools
@@ -64,9 +64,7 @@ class RefusedMembers(Rule):
     codes: ClassVar[frozenset[int]] = frozenset()
     unseen = NO_GROUPS
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._refused: dict[tuple[str, int], RefusedCalls] = {}
+    _refused: dict[tuple[str, int], RefusedCalls] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of the calls with these errors, and of evidence that calls exist."""
@@ -217,12 +215,10 @@ class HeartbeatGaps(Rule):
         Threshold("session", 45_000, Unit.MILLISECONDS, "session timeout of groups of the newer protocols"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._calls = False
-        self._timeouts = False  # a session timeout
-        self._contacts: OrderedDict[tuple[str, str], _LastContact] = OrderedDict()
-        self._late: dict[str, _LateHeartbeats] = {}
+    _calls: bool = False
+    _timeouts: bool = False  # a session timeout
+    _contacts: OrderedDict[tuple[str, str], _LastContact] = msgspec.field(default_factory=OrderedDict)
+    _late: dict[str, _LateHeartbeats] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of all calls of members that may be late, and of one as evidence that calls exist.
@@ -450,11 +446,9 @@ class CommitFailures(Rule):
     MOST_CLIENTS = 20
     """Most clients that are kept of a group and an error."""
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._failures: dict[_FailureKey, _Failures] = {}
-        self._succeeded: dict[str, int] = {}
-        self._commits = 0
+    _failures: dict[_FailureKey, _Failures] = {}
+    _succeeded: dict[str, int] = {}
+    _commits: int = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of the failed commits, and the latest successful one of each group."""

@@ -22,7 +22,7 @@ from captures.analysis.findings.common import (
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rates import WINDOW, Busiest
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.findings.staleness import APIS, CODES, Episodes
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
@@ -75,10 +75,8 @@ class TopicsAutoCreated(Rule):
     severity = Severity.LOW
     apis = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS})
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._missing: dict[str, _MissingTopic] = {}
-        self._found: dict[str, _CreatedTopics] = {}
+    _missing: dict[str, _MissingTopic] = {}
+    _found: dict[str, _CreatedTopics] = {}
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.CREATE_TOPICS:
@@ -376,9 +374,7 @@ class CoordinatorUnavailable(Rule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._awaited: dict[tuple[str, str], _Outage] = {}
+    _awaited: dict[tuple[str, str], _Outage] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(COORDINATOR_AWAY)
@@ -489,9 +485,7 @@ class ControllerMoves(Rule):
     key = Key.BROKER
     apis = None
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._asked: dict[str, tuple[Occurrences, dict[str, None]]] = {}
+    _asked: dict[str, tuple[Occurrences, dict[str, None]]] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.failed
@@ -565,10 +559,8 @@ class MetadataStorms(Rule):
         Threshold("rate", 5, Unit.A_SECOND, "metadata requests of a client on average over ten seconds"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._asked: dict[tuple[str, str], _MetadataRequests] = {}
-        """By client ID and host: many processes may share an ID, and each may ask as it starts."""
+    _asked: dict[tuple[str, str], _MetadataRequests] = {}
+    """By client ID and host: many processes may share an ID, and each may ask as it starts."""
 
     def add(self, exchange: Exchange) -> None:
         if not unexpected(exchange):

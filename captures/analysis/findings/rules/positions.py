@@ -18,7 +18,7 @@ from captures.analysis.findings.common import NO_FETCH, consumer, partitions_sho
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.resets import About, Policy, Reset, ResetReason, Resets
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.findings.unchanged_positions import StuckPositions
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
@@ -110,10 +110,8 @@ class PositionsReset(Rule):
     )
     unseen = NO_FETCH
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._resets = Resets(context.names)
-        self._latest = 0
+    _resets: Resets = msgspec.field(default_factory=Resets)
+    _latest: int = 0
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         lost = rows.any_error({ErrorCode.OFFSET_OUT_OF_RANGE})
@@ -131,13 +129,13 @@ class PositionsReset(Rule):
                 if seen is not None:
                     self._resets.fetch(exchange, seen, self.context.records.fetched(exchange))
         elif key == ApiKey.LIST_OFFSETS:
-            self._resets.list_offsets(exchange)
+            self._resets.list_offsets(exchange, self.context.names)
         elif key == ApiKey.METADATA:
             self._resets.metadata(exchange)
         elif key == ApiKey.OFFSET_COMMIT:
             self._resets.commit(exchange, self.context.records.committed(exchange))
         else:
-            self._resets.offset_fetch(exchange)
+            self._resets.offset_fetch(exchange, self.context.names)
 
     def findings(self) -> Iterator[Finding]:
         by_cause: dict[tuple[str, ...], _ResetGroup] = {}
@@ -314,12 +312,10 @@ class CommitsBackwards(Rule):
     apis = frozenset({ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH})
     unseen = "no commit was captured"
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._latest: dict[_CommittedPlace, _Commit] = {}
-        self._behind: dict[_CommittedPlace, _LowerPartition] = {}
-        self._found: dict[tuple[str, str, _Committer], _LowerCommits] = {}
-        self._stored: CommitColumns | None = None
+    _latest: dict[_CommittedPlace, _Commit] = {}
+    _behind: dict[_CommittedPlace, _LowerPartition] = {}
+    _found: dict[tuple[str, str, _Committer], _LowerCommits] = {}
+    _stored: CommitColumns | None = None
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         commits = rows.of_api({ApiKey.OFFSET_COMMIT})
@@ -570,13 +566,11 @@ class StuckPosition(Rule):
     )
     unseen = NO_FETCH
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._fetched: dict[_FetchedPartition, _StuckPosition] = {}
-        self._committed: dict[_CommittedPartition, _StuckPosition] = {}
-        self._ends: dict[tuple[str, int], int] = {}
-        self._clients: dict[tuple[str, str, int], _StuckPosition] = {}
-        self._groups: dict[_CommittedPartition, _StuckPosition] = {}
+    _fetched: dict[_FetchedPartition, _StuckPosition] = {}
+    _committed: dict[_CommittedPartition, _StuckPosition] = {}
+    _ends: dict[tuple[str, int], int] = {}
+    _clients: dict[tuple[str, str, int], _StuckPosition] = {}
+    _groups: dict[_CommittedPartition, _StuckPosition] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         if rows.ever("interventions", ~rows.untouched):

@@ -14,7 +14,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import NO_PRODUCE, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, RuleContext
+from captures.analysis.findings.rule import Rule
 from captures.analysis.record_traffic import ProducedPartition
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -55,9 +55,7 @@ class RefusedRecords(Rule):
     unseen = NO_PRODUCE
     codes: ClassVar[Collection[int]]
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._silent: dict[str, None] = {}
+    _silent: dict[str, None] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_producers(self.codes)
@@ -123,10 +121,8 @@ class RejectedRecords(RefusedRecords):
     key = Key.CLIENT
     codes = _REJECTION_ADVICE.keys()
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._found: dict[Refusal, Occurrences] = {}
-        self._messages: dict[Refusal, Counter[str]] = {}
+    _found: dict[Refusal, Occurrences] = {}
+    _messages: dict[Refusal, Counter[str]] = {}
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         # wrong checksums are another finding
@@ -193,9 +189,7 @@ class RecordTooLarge(RefusedRecords):
     key = Key.CLIENT
     codes = _TOO_LARGE
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._found: dict[tuple[str, str], _TopicRefusals] = {}
+    _found: dict[tuple[str, str], _TopicRefusals] = {}
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         key = client_name(exchange), part.topic
@@ -303,10 +297,8 @@ class SequenceGaps(RefusedRecords):
     )
     codes = _SEQUENCE_ADVICE.keys()
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._next: dict[_Sequence, int] = {}
-        self._found: dict[Refusal, _SequenceErrors] = {}
+    _next: dict[_Sequence, int] = {}
+    _found: dict[Refusal, _SequenceErrors] = {}
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         if part.error in _SEQUENCE_ADVICE:

@@ -21,7 +21,7 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange
@@ -67,9 +67,7 @@ class NotEnoughReplicas(Rule):
     severity = Severity.HIGH
     apis = frozenset({ApiKey.PRODUCE})
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._refused: dict[str, _TopicRefusals] = {}
+    _refused: dict[str, _TopicRefusals] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(_REPLICA_CODES)
@@ -174,11 +172,9 @@ class IsrChanges(Rule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._replicas: dict[TopicPartition, frozenset[int]] = {}
-        self._isr: dict[TopicPartition, frozenset[int]] = {}
-        self._brokers: dict[int, _Replica] = {}
+    _replicas: dict[TopicPartition, frozenset[int]] = {}
+    _isr: dict[TopicPartition, frozenset[int]] = {}
+    _brokers: dict[int, _Replica] = {}
 
     def add(self, exchange: Exchange) -> None:
         for tp, isr, replicas in self._changes_in(exchange):
@@ -373,10 +369,8 @@ class SlowFollowers(Rule):
     )
     unseen = "no replication between brokers was captured"
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._partitions: dict[TopicPartition, _Partition] = {}
-        self._followers: dict[int, _Follower] = {}
+    _partitions: dict[TopicPartition, _Partition] = {}
+    _followers: dict[int, _Follower] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         of_replicas = rows.columns.flat("replica_id") >= 0

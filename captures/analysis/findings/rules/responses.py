@@ -23,7 +23,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.throttling import ThrottleRow, Throttles, ThrottleStats
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -97,9 +97,7 @@ class RequestStorms(Rule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._repeated: dict[tuple[str, str, bool], _Repetition] = {}
+    _repeated: dict[tuple[str, str, bool], _Repetition] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         at_once = rows.answered & (rows.latency < _AT_ONCE) & (rows.columns.flat("wait") == 0)
@@ -266,11 +264,9 @@ class UnansweredRequests(Rule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._oldest: dict[int, _Request] = {}
-        self._answered: dict[int, int] = {}
-        """Connection -> number of the latest exchange with an answer."""
+    _oldest: dict[int, _Request] = {}
+    _answered: dict[int, int] = {}
+    """Connection -> number of the latest exchange with an answer."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.flagged(Flag.UNANSWERED) | rows.last(rows.answered)
@@ -479,12 +475,10 @@ class SlowBroker(Rule):
         Threshold("answers", 5, Unit.COUNT, "least number of responses that took longer"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._throttles = Throttles()
-        self._answers: dict[tuple[str, str], _Answers] = {}
-        self._polling: dict[int, int] = {}
-        """Connection -> when the latest answer came that was waited for by design."""
+    _throttles: Throttles = msgspec.field(default_factory=Throttles)
+    _answers: dict[tuple[str, str], _Answers] = {}
+    _polling: dict[int, int] = {}
+    """Connection -> when the latest answer came that was waited for by design."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         # designed waits depend on earlier exchanges
@@ -571,16 +565,14 @@ class ThrottledClients(Rule):
         Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; below it the severity is low"),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._stats = ThrottleStats()
-        self._seen: dict[tuple[str, str], Occurrences] = {}
-        self._until: dict[int, tuple[int, tuple[str, str]]] = {}
-        """Connection -> end of the pause that was announced latest, and by which client and API."""
-        self._ignored: set[tuple[str, str]] = set()
-        """Clients and APIs whose pauses the broker did not keep."""
-        self._kept: set[tuple[str, str]] = set()
-        """Those of which a pause was waited for."""
+    _stats: ThrottleStats = msgspec.field(default_factory=ThrottleStats)
+    _seen: dict[tuple[str, str], Occurrences] = {}
+    _until: dict[int, tuple[int, tuple[str, str]]] = {}
+    """Connection -> end of the pause that was announced latest, and by which client and API."""
+    _ignored: set[tuple[str, str]] = set()
+    """Clients and APIs whose pauses the broker did not keep."""
+    _kept: set[tuple[str, str]] = set()
+    """Those of which a pause was waited for."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         # a finding counts all responses of a client

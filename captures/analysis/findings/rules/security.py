@@ -21,7 +21,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
+from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.groups.vocabulary import Certainty
 from captures.arrays import Bools
 from captures.exchanges import Exchange, Flag
@@ -81,21 +81,18 @@ class AuthenticationFailures(Rule):
     apis = None
     thresholds = (Threshold("loop", 5, Unit.COUNT, "failed connections of one client that count as a loop"),)
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._introductions = context.shared.introductions
-        self._begun: dict[int, _Attempt] = {}
+    _begun: dict[int, _Attempt] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.introducing
 
     def add(self, exchange: Exchange) -> None:
-        self._introductions.add(exchange)
+        self.context.shared.introductions.add(exchange)
         if exchange.api_key not in _SASL and Flag.SASL_TOKEN not in exchange.flag:
             return
         begun = self._begun.get(exchange.connection)
         if begun is None:
-            known = self._introductions.known.of(connection_key(exchange))
+            known = self.context.shared.introductions.known.of(connection_key(exchange))
             host = exchange.client.rpartition(":")[0]
             begun = self._begun[exchange.connection] = _Attempt(
                 client_name(exchange), exchange.broker, host, known, exchange.number, exchange.time
@@ -245,19 +242,16 @@ class AuthorizationFailures(Rule):
     )
     apis = None
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._introductions = context.shared.introductions
-        self._denied: dict[tuple[str, int], _Denials] = {}
+    _denied: dict[tuple[str, int], _Denials] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.introducing | rows.failed
 
     def add(self, exchange: Exchange) -> None:
-        self._introductions.add(exchange)
+        self.context.shared.introductions.add(exchange)
         for error in unexpected(exchange, _DENIED_CODES):
             client = client_name(exchange)
-            who = self._introductions.known.of(connection_key(exchange)).principal or client
+            who = self.context.shared.introductions.known.of(connection_key(exchange)).principal or client
             denied = self._denied.setdefault((who, error.code), _Denials())
             denied.seen.add(exchange)
             denied.apis[exchange.api] = exchange.api_key

@@ -26,7 +26,7 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit
+from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.record_traffic import FetchedPartition
 from captures.arrays import Bools
@@ -233,10 +233,8 @@ class AbortedDataRead(Rule):
     apis = frozenset({ApiKey.FETCH})
     unseen = NO_FETCH
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._open: dict[_TransactionRead, _Open] = {}
-        self._found: dict[tuple[str, str], _AbortedRead] = {}
+    _open: dict[_TransactionRead, _Open] = {}
+    _found: dict[tuple[str, str], _AbortedRead] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         transactions = rows.of_consumers & rows.with_batches(BatchTrait.TRANSACTIONAL)
@@ -355,10 +353,8 @@ class ProducerFenced(Rule):
     )
     apis = TRANSACTION_APIS
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._transactions = Transactions()
-        self._found: dict[_FencedProducer, _FencingCause] = {}
+    _transactions: Transactions = msgspec.field(default_factory=Transactions)
+    _found: dict[_FencedProducer, _FencingCause] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.all_if_met(_FENCING_CODES)
@@ -554,14 +550,12 @@ class HangingTransactions(Rule):
         ),
     )
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._transactions = Transactions()
-        self._stable: dict[tuple[str, int], _StableOffset] = {}
-        self._refused: dict[str, _LateEndTxn] = {}
-        self._aborted: dict[str, _AbortedTransactions] = {}
-        self._late: dict[str, tuple[int, Occurrences]] = {}
-        self._described: dict[str, tuple[int, str, Occurrences]] = {}
+    _transactions: Transactions = msgspec.field(default_factory=Transactions)
+    _stable: dict[tuple[str, int], _StableOffset] = {}
+    _refused: dict[str, _LateEndTxn] = {}
+    _aborted: dict[str, _AbortedTransactions] = {}
+    _late: dict[str, tuple[int, Occurrences]] = {}
+    _described: dict[str, tuple[int, str, Occurrences]] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         names = rows.columns.flat("transactional") > 0

@@ -15,7 +15,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import consumer, on_topics, replica_of, some_of, together, unexpected
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, RuleContext
+from captures.analysis.findings.rule import Rule
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.offered_versions import kafka_4_least, refuses_old, too_old
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
@@ -75,17 +75,14 @@ class OldMessageFormats(Rule):
     severity = Severity.LOW
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS})
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._found: dict[_ApiAndReason, _OldMessages] = {}
-        self._offered = context.shared.offered
+    _found: dict[_ApiAndReason, _OldMessages] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.with_batches(BatchTrait.OLD) | ~rows.of_api(_FIRST_WITH_BATCHES)
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key == ApiKey.API_VERSIONS:
-            self._offered.add(exchange)
+            self.context.shared.offered.add(exchange)
             return
         parts: Iterable[ProducedPartition | FetchedPartition] = ()
         if exchange.api_key == ApiKey.PRODUCE:
@@ -115,7 +112,7 @@ class OldMessageFormats(Rule):
         bound = _FIRST_WITH_BATCHES[exchange.api_key or 0]
         if version >= bound and exchange.api_key == ApiKey.FETCH:
             return _OldFormatReason.STORED
-        offered = self._offered.known.of([exchange.broker], exchange.api)
+        offered = self.context.shared.offered.known.of([exchange.broker], exchange.api)
         return (
             _OldFormatReason.OLD_BROKER
             if offered is not None and offered[1] < bound
@@ -209,10 +206,8 @@ class DownConversion(Rule):
     severity = Severity.LOW
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._stored: dict[str, int] = {}
-        self._found: dict[_Flow, _OldFetches] = {}
+    _stored: dict[str, int] = {}
+    _found: dict[_Flow, _OldFetches] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         old = rows.of_version(lambda key, version: key == ApiKey.FETCH and version < _READS_ZSTD)
@@ -337,18 +332,14 @@ class UnsupportedVersions(Rule):
     key = Key.BROKER
     apis = None
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._closings = context.shared.closings
-        self._offered = context.shared.offered
-        self._refusals: dict[tuple[str, str], _VersionRefusals] = {}
+    _refusals: dict[tuple[str, str], _VersionRefusals] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.closing | rows.failed | rows.of_api({ApiKey.API_VERSIONS})
 
     def add(self, exchange: Exchange) -> None:
-        self._closings.add(exchange)
-        self._offered.add(exchange)
+        self.context.shared.closings.add(exchange)
+        self.context.shared.offered.add(exchange)
         if unexpected(exchange, {ErrorCode.UNSUPPORTED_VERSION}):
             refusals = self._refusals.setdefault((client_name(exchange), exchange.broker), _VersionRefusals())
             refusals.seen.add(exchange)
@@ -359,7 +350,7 @@ class UnsupportedVersions(Rule):
             yield self._finding(client, broker, refusals, closed=False)
         closed: dict[tuple[str, str], _VersionRefusals] = {}
         unheard: dict[tuple[str, str], _VersionRefusals] = {}
-        for closing in self._closings.known.result():
+        for closing in self.context.shared.closings.known.result():
             request = closing.request
             if (
                 closing.reason is not Reason.UNSUPPORTED_VERSION
@@ -380,7 +371,7 @@ class UnsupportedVersions(Rule):
         """Return whether refused_by_kafka_4 finds it."""
         request = closing.request
         old = request is not None and request.version is not None and too_old(request.api, request.version)
-        return old and refuses_old(self._offered.known, closing.broker)
+        return old and refuses_old(self.context.shared.offered.known, closing.broker)
 
     def _finding(self, client: str, broker: str, refused: _VersionRefusals, *, closed: bool) -> Finding:
         shown = self.context.capture.names.shown(broker)
@@ -401,13 +392,13 @@ class UnsupportedVersions(Rule):
         )
 
     def _asked(self, broker: str, api: str, version: int | None) -> str:
-        offered = self._offered.known.of([broker], api)
+        offered = self.context.shared.offered.known.of([broker], api)
         asked = api if version is None else f"{api} v{version}"
         if offered and version is not None and offered[0] <= version <= offered[1]:
             return f"{asked} (which it offers)"
         if offered:
             return f"{asked} (it offers {offered[0]} to {offered[1]})"
-        return f"{asked} (not offered at all)" if self._offered.known.knows(broker) else asked
+        return f"{asked} (not offered at all)" if self.context.shared.offered.known.knows(broker) else asked
 
     def _unheard(self, client: str, broker: str, refused: _VersionRefusals) -> Finding:
         """Return the finding about refused ApiVersions requests: brokers that support any version of it answer all."""
@@ -458,11 +449,8 @@ class RefusedByKafka4(Rule):
     severity = Severity.LOW
     apis = None
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._offered = context.shared.offered
-        self._asking: set[str] = set()
-        self._old: dict[str, _OldVersions] = {}
+    _asking: set[str] = set()
+    _old: dict[str, _OldVersions] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_api({ApiKey.API_VERSIONS}) | rows.of_version(
@@ -472,7 +460,7 @@ class RefusedByKafka4(Rule):
     def add(self, exchange: Exchange) -> None:
         version, client = exchange.version, client_name(exchange)
         if exchange.api == "ApiVersions":
-            self._offered.add(exchange)
+            self.context.shared.offered.add(exchange)
             self._asking.add(client)
         if version is None or exchange.api in _BETWEEN_BROKERS or not too_old(exchange.api, version):
             return
@@ -496,13 +484,16 @@ class RefusedByKafka4(Rule):
     def _held_down(self, client: str, old: _OldVersions) -> bool:
         """Return whether the brokers support no newer versions, and the client requests their versions."""
         return client in self._asking and all(
-            (offered := self._offered.known.of([broker], api)) is not None and offered[1] < kafka_4_least(api)
+            (offered := self.context.shared.offered.known.of([broker], api)) is not None
+            and offered[1] < kafka_4_least(api)
             for api in old.versions
             for broker in old.brokers
         )
 
     def _finding(self, client: str, old: _OldVersions) -> Finding:
-        refusing = [broker for broker in old.brokers if refuses_old(self._offered.known, broker)]
+        refusing = [
+            broker for broker in old.brokers if refuses_old(self.context.shared.offered.known, broker)
+        ]
         text = f"{client} uses versions that brokers of Kafka 4.0 and later do not know: {_used(old)}"
         if refusing:
             text += f"; {some_of(map(self.context.capture.names.shown, refusing))} is such a broker"
