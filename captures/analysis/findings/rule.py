@@ -38,7 +38,7 @@ class Unit(Enum):
     """The unit of a threshold. The value is the suffix of the number."""
 
     COUNT = ""
-    MILLISECONDS = "ms"
+    MS = "ms"
     BYTES = "B"
     PERCENT = "%"
     A_SECOND = "/s"
@@ -58,7 +58,7 @@ class Threshold(NamedTuple):
 
     def shown(self, value: float) -> str:
         """Return a value with its unit, the largest that divides it."""
-        if self.unit is Unit.MILLISECONDS:
+        if self.unit is Unit.MS:
             return words.duration(round(value))
         if self.unit is Unit.BYTES:
             for name, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):

@@ -587,13 +587,8 @@ class TimestampsFarOff(Rule):
     key = Key.CLIENT
     apis = frozenset({ApiKey.PRODUCE})
     thresholds = (
-        Threshold(
-            "past",
-            7 * 86_400_000,
-            Unit.MILLISECONDS,
-            "how far before the time of capture a timestamp may lie",
-        ),
-        Threshold("future", 3_600_000, Unit.MILLISECONDS, "how far after the time of capture"),
+        Threshold("past", 7 * 86_400_000, Unit.MS, "how far before the time of capture a timestamp may lie"),
+        Threshold("future", 3_600_000, Unit.MS, "how far after the time of capture"),
     )
     unseen = NO_PRODUCE
 

@@ -193,7 +193,7 @@ class UnreachableBrokers(Rule):
         Threshold(
             "lasting",
             5_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "time from the first attempt to the last without a success after it; a shorter one is medium, such as a "
             "restart",
         ),
@@ -324,7 +324,7 @@ class ConnectionChurn(Rule):
         Threshold(
             "opened", 60, Unit.COUNT, "connections of a client host to a broker opened within a minute"
         ),
-        Threshold("life", 10_000, Unit.MILLISECONDS, "half of them lived no longer than this"),
+        Threshold("life", 10_000, Unit.MS, "half of them lived no longer than this"),
     )
 
     _clients: dict[int, str] = {}

@@ -212,7 +212,7 @@ class HeartbeatGaps(Rule):
     })  # fmt: skip
     thresholds = (
         Threshold("share", 75, Unit.PERCENT, "share of the session timeout that a member may be silent"),
-        Threshold("session", 45_000, Unit.MILLISECONDS, "session timeout of groups of the newer protocols"),
+        Threshold("session", 45_000, Unit.MS, "session timeout of groups of the newer protocols"),
     )
 
     _calls: bool = False
@@ -436,10 +436,7 @@ class CommitFailures(Rule):
     of_groups = True
     thresholds = (
         Threshold(
-            "stuck",
-            30_000,
-            Unit.MILLISECONDS,
-            "how long a group may be without a successful commit after one failed",
+            "stuck", 30_000, Unit.MS, "how long a group may be without a successful commit after one failed"
         ),
     )
 

@@ -187,7 +187,7 @@ class StaleMetadata(Rule):
         Threshold(
             "longest",
             5_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "time from the first error to the next success; a shorter one is low, because leaders may move",
         ),
     )
@@ -276,7 +276,7 @@ class ClientsThatDoNotRefresh(Rule):
         Threshold(
             "errors", 5, Unit.COUNT, "errors in a row without a Metadata request of the client in between"
         ),
-        Threshold("time", 1_000, Unit.MILLISECONDS, "from the first of them to the last, at least"),
+        Threshold("time", 1_000, Unit.MS, "from the first of them to the last, at least"),
     )
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -365,11 +365,11 @@ class CoordinatorUnavailable(Rule):
     )
     apis = _COORDINATOR_APIS
     thresholds = (
-        Threshold("longest", 5_000, Unit.MILLISECONDS, "time without a coordinator; a shorter one is low"),
+        Threshold("longest", 5_000, Unit.MS, "time without a coordinator; a shorter one is low"),
         Threshold(
             "for_ever",
             30_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "time without a coordinator up to the end of the capture, from which the severity is high",
         ),
     )

@@ -82,7 +82,7 @@ class TcpTrouble(Rule):
         Threshold(
             "round_trip",
             50,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "median from SYN to SYN-ACK, or as the kernel reports it to a proxy; a finding of low severity",
         ),
     )

@@ -558,10 +558,10 @@ class StuckPosition(Rule):
         Threshold(
             "fetched",
             30_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "time for which the same offset is fetched, from which a finding is reported",
         ),
-        Threshold("committed", 60_000, Unit.MILLISECONDS, "the same for commits of one offset"),
+        Threshold("committed", 60_000, Unit.MS, "the same for commits of one offset"),
         Threshold("times", 3, Unit.COUNT, "least number of fetches or commits in that time"),
     )
     unseen = NO_FETCH

@@ -62,11 +62,11 @@ class RebalanceStorm(GroupRule):
     severity = Severity.HIGH
     thresholds = (
         Threshold("count", LEAST, Unit.COUNT, "rebalances with one cause that make a storm"),
-        Threshold("apart", MOST_APART / MS, Unit.MILLISECONDS, "longest time from one to the next"),
+        Threshold("apart", MOST_APART / MS, Unit.MS, "longest time from one to the next"),
         Threshold(
             "often",
             120_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "mean time from one to the next, below which the severity is high instead of medium",
         ),
         Threshold(
@@ -139,7 +139,7 @@ class BlockedRebalance(GroupRule):
         "has given it up."
     )
     severity = Severity.HIGH
-    thresholds = (Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a rebalance may run"),)
+    thresholds = (Threshold("longest", 10_000, Unit.MS, "how long a rebalance may run"),)
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield the running rebalance, if it takes long."""
@@ -367,7 +367,7 @@ class SlowPolls(GroupRule):
         Threshold(
             "held_up",
             6_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "how long a member that knows of a rebalance may take to join, or to give partitions up",
         ),
     )
@@ -475,10 +475,8 @@ class LongStops(GroupRule):
         "(KIP-429) and KIP-848 only those that move."
     )
     thresholds = (
-        Threshold("longest", 10_000, Unit.MILLISECONDS, "how long a partition may go unconsumed"),
-        Threshold(
-            "grave", 60_000, Unit.MILLISECONDS, "time from which the severity is high instead of medium"
-        ),
+        Threshold("longest", 10_000, Unit.MS, "how long a partition may go unconsumed"),
+        Threshold("grave", 60_000, Unit.MS, "time from which the severity is high instead of medium"),
     )
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
@@ -606,7 +604,7 @@ class DifferingSubscriptions(GroupRule):
         Threshold(
             "together",
             10_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "how long members have to differ, unless they do at the end of the capture",
         ),
     )
@@ -654,7 +652,7 @@ class MembersWithoutPartitions(AssignmentRule):
         "are idle. They may be a reserve, but they do not make the group faster."
     )
     severity = Severity.LOW
-    thresholds = (Threshold("rest", 5_000, Unit.MILLISECONDS, "how long the group has to be stable"),)
+    thresholds = (Threshold("rest", 5_000, Unit.MS, "how long the group has to be stable"),)
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield the members without partitions."""

@@ -167,7 +167,7 @@ class IsrChanges(Rule):
         Threshold(
             "out",
             10_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "time for which a replica is known to be out of sync without coming back; a shorter one is low",
         ),
     )
@@ -361,10 +361,7 @@ class SlowFollowers(Rule):
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
     thresholds = (
         Threshold(
-            "lag",
-            10_000,
-            Unit.MILLISECONDS,
-            "time for which a follower has not reached the end of its leader's log",
+            "lag", 10_000, Unit.MS, "time for which a follower has not reached the end of its leader's log"
         ),
     )
     unseen = "no replication between brokers was captured"

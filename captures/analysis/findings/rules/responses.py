@@ -259,7 +259,7 @@ class UnansweredRequests(Rule):
         Threshold(
             "longest",
             5_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "time from the request to the end of the connection or the capture, beyond designed waits",
         ),
     )
@@ -470,7 +470,7 @@ class SlowBroker(Rule):
     key = Key.BROKER
     apis = None
     thresholds = (
-        Threshold("latency", 500, Unit.MILLISECONDS, "longest time for a response, without designed waits"),
+        Threshold("latency", 500, Unit.MS, "longest time for a response, without designed waits"),
         Threshold("share", 5, Unit.PERCENT, "share of a broker's responses of one API that took longer"),
         Threshold("answers", 5, Unit.COUNT, "least number of responses that took longer"),
     )
@@ -562,7 +562,7 @@ class ThrottledClients(Rule):
     )
     apis = None
     thresholds = (
-        Threshold("longest", 1_000, Unit.MILLISECONDS, "longest throttle time; below it the severity is low"),
+        Threshold("longest", 1_000, Unit.MS, "longest throttle time; below it the severity is low"),
     )
 
     _stats: ThrottleStats = msgspec.field(default_factory=ThrottleStats)

@@ -545,7 +545,7 @@ class HangingTransactions(Rule):
         Threshold(
             "open",
             60_000,
-            Unit.MILLISECONDS,
+            Unit.MS,
             "how long a transaction may be open, or transaction.timeout.ms where that is shorter",
         ),
     )

@@ -46,9 +46,9 @@ def test_a_later_setting_wins() -> None:
 @pytest.mark.parametrize(
     ("unit", "text", "value"),
     [
-        (Unit.MILLISECONDS, "250", 250),
-        (Unit.MILLISECONDS, "250ms", 250),
-        (Unit.MILLISECONDS, "2min", 120_000),
+        (Unit.MS, "250", 250),
+        (Unit.MS, "250ms", 250),
+        (Unit.MS, "2min", 120_000),
         (Unit.BYTES, "1,024", 1024),
         (Unit.BYTES, "64 KiB", 65_536),
         (Unit.BYTES, "10 B", 10),
