@@ -56,23 +56,23 @@ class RefusedCalls(msgspec.Struct):
 class RefusedMembers(Rule):
     """Counts calls of members that fail with certain errors, by group.
 
-    :cvar codes: the errors
+    :cvar advice: error that it looks for -> what to do
     """
 
     severity = Severity.HIGH
     apis = OF_MEMBERS
-    codes: ClassVar[frozenset[int]] = frozenset()
+    advice: ClassVar[Mapping[int, str]]
     unseen = NO_GROUPS
 
     _refused: dict[tuple[str, int], RefusedCalls] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         """Return a mask of the calls with these errors, and of evidence that calls exist."""
-        return rows.with_errors(self.codes) | rows.evidence_of(rows.of_api(OF_MEMBERS))
+        return rows.with_errors(self.advice) | rows.evidence_of(rows.of_api(OF_MEMBERS))
 
     def add(self, exchange: Exchange) -> None:
         self.saw_any = True
-        code = next((error.code for error in exchange.errors if error.code in self.codes), 0)
+        code = next((error.code for error in exchange.errors if error.code in self.advice), 0)
         group = group_of(exchange) if code else ""
         if not group:
             return
@@ -95,17 +95,13 @@ class RefusedMembers(Rule):
             yield self.finding(
                 f"group {group}, {error_name(code)}",
                 self.sentence(words.line(group), code, refused),
-                self.advice(code),
+                self.advice[code],
                 refused.seen,
                 filter_text=f"{of_group(group)} and error.any == {error_name(code)}",
                 severity=self.how_grave(code, refused),
             )
 
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
-        raise NotImplementedError
-
-    def advice(self, code: int) -> str:
-        """Return what to do about an error."""
         raise NotImplementedError
 
     def how_grave(self, code: int, refused: RefusedCalls) -> Severity:
@@ -543,19 +539,18 @@ class InconsistentProtocols(RefusedMembers):
         "client libraries with different defaults share a group, or if Connect or a schema registry uses the "
         "group of a consumer."
     )
-    codes = frozenset({ErrorCode.INCONSISTENT_GROUP_PROTOCOL})
+    advice: ClassVar = {
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+            "Give all members the same partition.assignment.strategy, or use another group.id. To change the strategy"
+            " without downtime, first roll out both the old and the new one, then the new one alone (KIP-429)."
+        )
+    }
 
     def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
         offered = f" with {listed(refused.offered)}" if refused.offered else ""
         return (
             f"{listed(refused.clients)} could not join group {group}{offered}: not all of its members support that "
             f"(refused {times(refused.seen.count)})."
-        )
-
-    def advice(self, code: int) -> str:
-        return (
-            "Give all members the same partition.assignment.strategy, or use another group.id. To change the strategy"
-            " without downtime, first roll out both the old and the new one, then the new one alone (KIP-429)."
         )
 
 
@@ -571,16 +566,15 @@ class GroupFull(RefusedMembers):
         "A broker accepts group.max.size members in a classic group (KIP-389) and group.consumer.max.size in a "
         "KIP-848 group. It refuses more with GROUP_MAX_SIZE_REACHED."
     )
-    codes = frozenset({ErrorCode.GROUP_MAX_SIZE_REACHED})
-
-    def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
-        return f"Group {group} is full: {listed(refused.clients)} could not join (refused {times(refused.seen.count)})."
-
-    def advice(self, code: int) -> str:
-        return (
+    advice: ClassVar = {
+        ErrorCode.GROUP_MAX_SIZE_REACHED: (
             "Check whether so many members are intended, or come from a consumer leak or an autoscaler. If they are "
             "intended, raise group.max.size or group.consumer.max.size of the brokers."
         )
+    }
+
+    def sentence(self, group: str, code: int, refused: RefusedCalls) -> str:
+        return f"Group {group} is full: {listed(refused.clients)} could not join (refused {times(refused.seen.count)})."
 
 
 # ---------------------------------------------------------------- instance_conflicts
@@ -599,7 +593,16 @@ class InstanceConflicts(RefusedMembers):
         "coordinator refuses the second until the session of the first ends (UNRELEASED_INSTANCE_ID), even if the"
         " first has crashed and this is its successor."
     )
-    codes = frozenset({ErrorCode.FENCED_INSTANCE_ID, _UNRELEASED})
+    advice: ClassVar = {
+        ErrorCode.FENCED_INSTANCE_ID: (
+            "Give every process a group.instance.id of its own, such as the name of its pod, and let the old process "
+            "end before the new one starts."
+        ),
+        _UNRELEASED: (
+            "Give every process a group.instance.id of its own. If it replaces one that crashed, let it retry "
+            "until group.consumer.session.timeout.ms is over, or shorten that."
+        ),
+    }
     of_groups = True
 
     thresholds = (
@@ -645,14 +648,3 @@ class InstanceConflicts(RefusedMembers):
         ]
         named = {each.holder for each in refused if each.holder} - {each.client for each in refused}
         return listed(named) if named else ""
-
-    def advice(self, code: int) -> str:
-        if code == _UNRELEASED:
-            return (
-                "Give every process a group.instance.id of its own. If it replaces one that crashed, let it retry "
-                "until group.consumer.session.timeout.ms is over, or shorten that."
-            )
-        return (
-            "Give every process a group.instance.id of its own, such as the name of its pod, and let the old process "
-            "end before the new one starts."
-        )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -45,17 +44,34 @@ class Refusal(NamedTuple):
         )
 
 
-class RefusedRecords(Rule):
-    """Looks at the partitions of Produce requests.
+class _RefusedBatches(msgspec.Struct):
+    """Batches that a broker refused with one error.
 
-    :cvar codes: the errors that it looks for
+    :ivar example: what the broker says of one, or what one held; empty if unknown
+    """
+
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
+    example: str = ""
+
+
+class RefusedRecords(Rule):
+    """Looks at the partitions of Produce requests, by client, topic and error.
+
+    :cvar codes: errors that it looks for
+    :cvar advice: error -> what to do
+    :cvar severities: error -> severity, if it is not that of the rule
+    :cvar outcome: what became of the batches, as the end of the sentence
     """
 
     apis = frozenset({ApiKey.PRODUCE})
     unseen = NO_PRODUCE
     codes: ClassVar[Collection[int]]
+    advice: ClassVar[Mapping[int, str]] = {}
+    severities: ClassVar[Mapping[int, Severity]] = {}
+    outcome: ClassVar[str] = ""
 
     _silent: dict[str, None] = {}
+    _refused: dict[Refusal, _RefusedBatches] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         return rows.of_producers(self.codes)
@@ -70,6 +86,26 @@ class RefusedRecords(Rule):
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         """Add a partition of a Produce."""
         raise NotImplementedError
+
+    def refuse(self, exchange: Exchange, part: ProducedPartition) -> _RefusedBatches:
+        """Count a refused partition of a Produce; return those of its client, topic and error."""
+        refusal = Refusal(client_name(exchange), part.topic, part.error)
+        refused = self._refused.setdefault(refusal, _RefusedBatches())
+        refused.seen.add(exchange)
+        return refused
+
+    def findings(self) -> Iterator[Finding]:
+        for refusal, refused in self._refused.items():
+            example = f": {words.clipped(refused.example, 200)}" if refused.example else ""
+            yield self.finding(
+                refusal.subject,
+                f"The broker refused {words.counted(refused.seen.count, 'batch', 'batches')} of client "
+                f"{refusal.client} for {refusal.topic} with {error_name(refusal.code)}{example}{self.outcome}.",
+                self.advice[refusal.code],
+                refused.seen,
+                filter_text=refusal.filter,
+                severity=self.severities.get(refusal.code),
+            )
 
     def blind(self) -> str:
         """Return why errors cannot be seen, or not all."""
@@ -120,41 +156,20 @@ class RejectedRecords(RefusedRecords):
     severity = Severity.HIGH
     key = Key.CLIENT
     codes = _REJECTION_ADVICE.keys()
-
-    _found: dict[Refusal, Occurrences] = {}
-    _messages: dict[Refusal, Counter[str]] = {}
+    advice = _REJECTION_ADVICE
+    outcome = "; nothing of them was written"
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         # wrong checksums are another finding
-        if part.error not in _REJECTION_ADVICE or not all(batch.crc_valid for batch in part.batches):
-            return
-        refusal = Refusal(client_name(exchange), part.topic, part.error)
-        self._found.setdefault(refusal, Occurrences()).add(exchange)
-        message = next((error.message for error in exchange.errors if error.message), "")
-        messages = self._messages.setdefault(refusal, Counter())
-        if message and (message in messages or not messages):
-            messages[message] += 1
-
-    def findings(self) -> Iterator[Finding]:
-        for refusal, seen in self._found.items():
-            message = next(iter(self._messages[refusal]), "")
-            yield self.finding(
-                refusal.subject,
-                f"The broker refused {words.counted(seen.count, 'batch', 'batches')} of client {refusal.client} for "
-                f"{refusal.topic} with {error_name(refusal.code)}"
-                f"{f': {words.clipped(message, 200)}' if message else ''}; nothing of them was written.",
-                _REJECTION_ADVICE[refusal.code],
-                seen,
-                filter_text=refusal.filter,
-            )
+        if part.error in _REJECTION_ADVICE and all(batch.crc_valid for batch in part.batches):
+            refused = self.refuse(exchange, part)
+            message = next((error.message for error in exchange.errors if error.message), "")
+            refused.example = refused.example or message
 
 
 # ---------------------------------------------------------------- record_too_large
 
-_TOO_LARGE: dict[int, str] = {
-    ErrorCode.MESSAGE_TOO_LARGE: "MESSAGE_TOO_LARGE",
-    ErrorCode.RECORD_LIST_TOO_LARGE: "RECORD_LIST_TOO_LARGE",
-}
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
 class _TopicRefusals(msgspec.Struct):
@@ -194,21 +209,18 @@ class RecordTooLarge(RefusedRecords):
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         key = client_name(exchange), part.topic
         if part.error in _TOO_LARGE:
-            self._refused(self._found.setdefault(key, _TopicRefusals()), exchange, part)
+            found = self._found.setdefault(key, _TopicRefusals())
+            (found.single if part.records == 1 else found.batches).add(exchange)
+            found.codes.add(part.error)
+            # if the capture lacks the records, the size of the request bounds theirs
+            found.largest = max(found.largest, part.size or exchange.request_size)
         elif not part.error and exchange.response is not None and key in self._found:
             self._found[key].passed = max(self._found[key].passed, part.size)
 
-    @staticmethod
-    def _refused(found: _TopicRefusals, exchange: Exchange, part: ProducedPartition) -> None:
-        (found.single if part.records == 1 else found.batches).add(exchange)
-        found.codes.add(part.error)
-        # if the capture lacks the records, the size of the request bounds theirs
-        found.largest = max(found.largest, part.size or exchange.request_size)
-
     def findings(self) -> Iterator[Finding]:
         for (client, topic), found in self._found.items():
-            names = " and ".join(_TOO_LARGE[code] for code in sorted(found.codes))
-            codes = ", ".join(str(code) for code in sorted(found.codes))
+            names = " and ".join(map(error_name, sorted(found.codes)))
+            codes = ", ".join(map(str, sorted(found.codes)))
             shown = f"api == Produce and {of_client(client)} and {of_topic(topic)} and error in {{{codes}}}"
             if found.single:
                 yield self.finding(
@@ -247,11 +259,6 @@ _SEQUENCES = 1 << 31
 _MOST_KEPT = 20_000
 """Most sequences that are kept; the oldest are dropped first."""
 
-_SEQUENCE_SEVERITY: dict[int, Severity] = {
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Severity.MEDIUM,
-    ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Severity.LOW,
-    ErrorCode.UNKNOWN_PRODUCER_ID: Severity.MEDIUM,
-}
 _SEQUENCE_ADVICE: dict[int, str] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
         "Records may be missing: compare with the results that the application got. An earlier batch was not "
@@ -278,11 +285,6 @@ class _Sequence(NamedTuple):
     partition: int
 
 
-class _SequenceErrors(msgspec.Struct):
-    seen: Occurrences = msgspec.field(default_factory=Occurrences)
-    example: str = ""
-
-
 class SequenceGaps(RefusedRecords):
     """Looks for batches that the broker refused because of their sequence number."""
 
@@ -296,13 +298,15 @@ class SequenceGaps(RefusedRecords):
         "the producer."
     )
     codes = _SEQUENCE_ADVICE.keys()
+    advice = _SEQUENCE_ADVICE
+    severities: ClassVar = {ErrorCode.DUPLICATE_SEQUENCE_NUMBER: Severity.LOW}
 
     _next: dict[_Sequence, int] = {}
-    _found: dict[Refusal, _SequenceErrors] = {}
 
     def produced(self, exchange: Exchange, part: ProducedPartition) -> None:
         if part.error in _SEQUENCE_ADVICE:
-            self._refused(exchange, part)
+            refused = self.refuse(exchange, part)
+            refused.example = refused.example or self._example(part)
         elif not part.error and exchange.response is not None:
             self._taken(part)
 
@@ -315,33 +319,14 @@ class SequenceGaps(RefusedRecords):
         while len(self._next) > _MOST_KEPT:
             del self._next[next(iter(self._next))]
 
-    def _refused(self, exchange: Exchange, part: ProducedPartition) -> None:
-        refused = self._found.setdefault(
-            Refusal(client_name(exchange), part.topic, part.error), _SequenceErrors()
-        )
-        refused.seen.add(exchange)
-        if refused.example:
-            return
-        for batch in part.batches:
-            if batch.producer_id < 0:
-                continue
-            key = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
-            expected = self._next.get(key)
-            refused.example = (
-                f"producer {batch.producer_id} epoch {batch.producer_epoch} sent sequence {batch.base_sequence} to "
-                f"partition {part.partition}"
-                + ("" if expected is None else f", where {expected} was due after what was written")
-            )
-
-    def findings(self) -> Iterator[Finding]:
-        for refusal, refused in self._found.items():
-            yield self.finding(
-                refusal.subject,
-                f"The broker refused {words.counted(refused.seen.count, 'batch', 'batches')} of client "
-                f"{refusal.client} for {refusal.topic} with "
-                f"{error_name(refusal.code)}{f': {refused.example}' if refused.example else ''}.",
-                _SEQUENCE_ADVICE[refusal.code],
-                refused.seen,
-                filter_text=refusal.filter,
-                severity=_SEQUENCE_SEVERITY[refusal.code],
-            )
+    def _example(self, part: ProducedPartition) -> str:
+        """Return the sequence number of the last idempotent batch, and the one that was due; empty if there is none."""
+        for batch in reversed(part.batches):
+            if batch.producer_id >= 0:
+                key = _Sequence(batch.producer_id, batch.producer_epoch, part.topic, part.partition)
+                due = f", where {self._next[key]} was due after what was written" if key in self._next else ""
+                return (
+                    f"producer {batch.producer_id} epoch {batch.producer_epoch} sent sequence {batch.base_sequence} "
+                    f"to partition {part.partition}{due}"
+                )
+        return ""
