@@ -8,7 +8,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.finding import Occurrences
 from captures.analysis.topic_stats import place_of
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import Names, ResponseError, words
 from captures.meaning import exchange as exchange_meaning
@@ -122,23 +122,6 @@ def together(parts: Iterable[Occurrences]) -> Occurrences:
     for exchange in sorted(evidence):
         whole.show(exchange)
     return whole
-
-
-class SimilarConnections:
-    """Similar connections that no exchange shows.
-
-    :ivar seen: when they began
-    """
-
-    __slots__ = ("connections", "seen")
-
-    def __init__(self) -> None:
-        self.seen = Occurrences()
-        self.connections: list[int] = []
-
-    def add(self, capture: Capture, connection: int) -> None:
-        self.seen.note(0, int(capture.connections.first_time[connection]))
-        self.connections.append(connection)
 
 
 def consumer(exchange: Exchange) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -113,6 +113,14 @@ class Occurrences:
         self.last = 0
         self._early: list[int] = []
         self._latest = -1
+
+    @classmethod
+    def of(cls, seen: Iterable[tuple[int, int]]) -> Occurrences:
+        """Return occurrences by number of the exchange and time, as for :meth:`note`."""
+        found = cls()
+        for number, time in seen:
+            found.note(number, time)
+        return found
 
     def __bool__(self) -> bool:
         return self.count > 0

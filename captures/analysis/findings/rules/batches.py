@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -67,6 +66,7 @@ class SmallBatches(Rule):
     severity = Severity.LOW
     key = Key.CLIENT
     apis = frozenset({ApiKey.PRODUCE})
+    unseen = NO_PRODUCE
     thresholds = (
         Threshold(
             "requests", 200, Unit.COUNT, "Produce requests of a client within 10 s that are needed to judge"
@@ -110,6 +110,7 @@ class SmallBatches(Rule):
 
     def add(self, exchange: Exchange) -> None:
         parts = self.context.records.produced(exchange)
+        self.saw_any = True
         client = self._clients.setdefault(client_name(exchange), _BatchSizes())
         for part in parts:
             records = part.records
@@ -143,9 +144,6 @@ class SmallBatches(Rule):
                 client.requests,
                 filter_text=f"api == Produce and {of_client(name)}",
             )
-
-    def blind(self) -> str:
-        return "" if self._clients else NO_PRODUCE
 
 
 def _first(parts: Sequence[dict[str, int]]) -> dict[str, int]:
@@ -342,12 +340,6 @@ _MIN_INSYNC = "min.insync.replicas"
 _ACKS_ALL, _ACKS_0, _ACKS_1 = -1, 0, 1
 
 
-class _AcksFlow(NamedTuple):
-    client: str
-    topic: str
-    acks: int
-
-
 class WeakAcks(Rule):
     """Compares the acks of producers with the replicas of topics."""
 
@@ -366,7 +358,8 @@ class WeakAcks(Rule):
         ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     })  # fmt: skip
 
-    _flows: dict[_AcksFlow, Occurrences] = {}
+    _flows: dict[tuple[str, str, int], Occurrences] = {}
+    """By client, topic and acks."""
     _replicas: dict[str, int] = {}
     _insync: dict[str, int] = {}
     _produces: int = 0
@@ -400,7 +393,7 @@ class WeakAcks(Rule):
         if acks not in (_ACKS_0, _ACKS_1):
             return
         for topic in {part.topic for part in self.context.records.produced(exchange)}:
-            self._flows.setdefault(_AcksFlow(client_name(exchange), topic, acks), Occurrences()).add(exchange)
+            self._flows.setdefault((client_name(exchange), topic, acks), Occurrences()).add(exchange)
 
     def _placed(self, response: Body) -> None:
         for topic in rows(response, "topics"):
@@ -417,32 +410,32 @@ class WeakAcks(Rule):
                 self._insync[name] = int(value)
 
     def findings(self) -> Iterator[Finding]:
-        for flow, seen in self._flows.items():
-            replicas, insync = self._replicas.get(flow.topic, 0), self._insync.get(flow.topic, 1)
+        for (client, topic, acks), seen in self._flows.items():
+            replicas, insync = self._replicas.get(topic, 0), self._insync.get(topic, 1)
             if replicas < 2:
                 continue
             promised = f" and min.insync.replicas={insync}" if insync > 1 else ""
             lost = (
                 "if the leader fails, acknowledged records that it has not replicated are lost"
-                if flow.acks == _ACKS_1
+                if acks == _ACKS_1
                 else "records that do not arrive are lost, and the producer does not notice"
             )
             yield self.finding(
-                f"client {flow.client}, topic {flow.topic}, acks={flow.acks}",
-                f"Client {flow.client} wrote {words.counted(seen.count, 'request')} with acks={flow.acks} to "
-                f"{flow.topic}, which has {replicas} replicas{promised}: {lost}.",
+                f"client {client}, topic {topic}, acks={acks}",
+                f"Client {client} wrote {words.counted(seen.count, 'request')} with acks={acks} to "
+                f"{topic}, which has {replicas} replicas{promised}: {lost}.",
                 "Set acks=all (and enable.idempotence=true) on the producer, with min.insync.replicas=2 on a topic of "
                 "three replicas, unless losing these records is acceptable.",
                 seen,
-                filter_text=f"api == Produce and {of_client(flow.client)} and {of_topic(flow.topic)}"
-                f" and acks == {flow.acks}",
+                filter_text=f"api == Produce and {of_client(client)} and {of_topic(topic)}"
+                f" and acks == {acks}",
                 severity=Severity.MEDIUM if insync > 1 else None,
             )
 
     def blind(self) -> str:
         if not self._produces:
             return NO_PRODUCE
-        unknown = {flow.topic for flow in self._flows} - self._replicas.keys()
+        unknown = {topic for _, topic, _ in self._flows} - self._replicas.keys()
         if not unknown:
             return ""
         return (
@@ -462,12 +455,6 @@ _DAMAGED_AFTER = (
     " they seek beyond it. Check disks and memory. Another replica may have the batch intact: compare the "
     "same offsets there (kafka-dump-log.sh --deep-iteration on the brokers)."
 )
-
-
-class _ApiFlow(NamedTuple):
-    client: str
-    topic: str
-    api: str
 
 
 class _Damage(msgspec.Struct):
@@ -493,7 +480,8 @@ class CrcFailures(Rule):
     key = Key.CLIENT
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
-    _found: dict[_ApiFlow, _Damage] = {}
+    _found: dict[tuple[str, str, str], _Damage] = {}
+    """By client, topic and API."""
     _batches: int = 0
     _incomplete: int = 0
 
@@ -521,23 +509,23 @@ class CrcFailures(Rule):
             self._batches += len(part.batches)
             wrong = sum(not batch.crc_valid for batch in part.batches)
             if wrong:
-                flow = _ApiFlow(client_name(exchange), part.topic, exchange.api)
+                flow = client_name(exchange), part.topic, exchange.api
                 damage = self._found.setdefault(flow, _Damage())
                 damage.seen.add(exchange)
                 damage.batches += wrong
                 damage.partitions.add(part.partition)
 
     def findings(self) -> Iterator[Finding]:
-        for flow, damage in self._found.items():
-            sent = flow.api == "Produce"
+        for (client, topic, api), damage in self._found.items():
+            sent = api == "Produce"
             yield self.finding(
-                f"client {flow.client}, topic {flow.topic}, {flow.api}",
-                f"Client {flow.client} {'sent' if sent else 'got'} "
-                f"{words.counted(damage.batches, 'record batch', 'record batches')} of {flow.topic} "
+                f"client {client}, topic {topic}, {api}",
+                f"Client {client} {'sent' if sent else 'got'} "
+                f"{words.counted(damage.batches, 'record batch', 'record batches')} of {topic} "
                 f"({partitions_shown(damage.partitions)}) whose checksum does not match the bytes.",
                 _DAMAGED_BEFORE if sent else _DAMAGED_AFTER,
                 damage.seen,
-                filter_text=f"api == {flow.api} and {of_client(flow.client)} and {of_topic(flow.topic)}",
+                filter_text=f"api == {api} and {of_client(client)} and {of_topic(topic)}",
             )
 
     def blind(self) -> str:

@@ -20,7 +20,7 @@ from captures.analysis.attempts import Outcome, attempts, ended
 from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
 from captures.analysis.conditions import of_client
 from captures.analysis.decision_columns import DecisionColumns
-from captures.analysis.findings.common import SimilarConnections, one_of, some_of
+from captures.analysis.findings.common import one_of, some_of
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, RuleContext, Threshold, Unit, times
@@ -66,11 +66,8 @@ class AdvertisedListeners(Rule):
         yield from self._elsewhere(reached)
 
     def blind(self) -> str:
-        return (
-            ""
-            if self.context.shared.advertised.known.sources
-            else "no message names the addresses of brokers"
-        )
+        known = self.context.shared.advertised.known.sources
+        return "" if known else "no message names the addresses of brokers"
 
     def _only_local(self, address: Address, source: AddressSource) -> Iterator[Finding]:
         """Find an address that means the client's own host, sent to a client on another host than the broker's."""
@@ -89,7 +86,7 @@ class AdvertisedListeners(Rule):
             f" {some_of(names)} at {some_of(remote)} cannot reach it.",
             "Set the broker's advertised.listeners to a name or an address that clients can reach. If clients are in "
             "several networks, give each network a listener.",
-            _seen_in(source.exchanges),
+            Occurrences.of(source.exchanges),
             filter_text=f"{_ADDRESS_FILTER} and ({' or '.join(map(of_client, names))})",
         )
 
@@ -100,18 +97,19 @@ class AdvertisedListeners(Rule):
             return
         refused = outcomes.count(Outcome.REFUSED)
         how = "refused" if refused == len(outcomes) else "answered" if not refused else "accepted"
+        done = how if how == "refused" else f"not {how}"
+        several = len(outcomes) > 1
         tried = (
-            f"all {len(outcomes):,} attempts to connect to it"
-            if len(outcomes) > 1
-            else "the attempt to connect to it"
+            f"all {len(outcomes):,} attempts to connect to it were"
+            if several
+            else "the attempt to connect to it was"
         )
-        was = f"{'were' if len(outcomes) > 1 else 'was'} {'' if how == 'refused' else 'not '}{how}"
         yield self.finding(
             f"address {address.shown}",
-            f"{_brokers_at(source)} is advertised as {address.shown}, and {tried} {was}.",
+            f"{_brokers_at(source)} is advertised as {address.shown}, and {tried} {done}.",
             "Check that the broker is up and listens there. If it does, clients cannot reach that address: set "
             "advertised.listeners to one that they can reach.",
-            _seen_in(source.exchanges),
+            Occurrences.of(source.exchanges),
             filter_text=_ADDRESS_FILTER,
             # one or two refusals may come from a starting broker
             severity=Severity.MEDIUM if refused == len(outcomes) < _MOST_REFUSALS else self.severity,
@@ -140,7 +138,7 @@ class AdvertisedListeners(Rule):
             "If clients should stay on the captured path (a proxy, a port mapping, a load balancer), set "
             "advertised.listeners to its addresses, or let the proxy rewrite them. If these connections are "
             "elsewhere, capture there too.",
-            _seen_in(sorted({each for where in advertised.values() for each in where.exchanges})),
+            Occurrences.of(sorted({each for where in advertised.values() for each in where.exchanges})),
             filter_text=_ADDRESS_FILTER,
             severity=Severity.LOW,
             certainty=Certainty.POSSIBLE,
@@ -150,13 +148,6 @@ class AdvertisedListeners(Rule):
 def _brokers_at(source: AddressSource) -> str:
     known = sorted(broker for broker in source.brokers if broker >= 0)
     return f"Broker {words.ranges(known)}" if known else "A broker"
-
-
-def _seen_in(exchanges: Iterable[tuple[int, int]]) -> Occurrences:
-    seen = Occurrences()
-    for number, time in exchanges:
-        seen.note(number, time)
-    return seen
 
 
 # ---------------------------------------------------------------- unreachable_brokers
@@ -358,9 +349,6 @@ class ConnectionChurn(Rule):
 
     def _finding(self, host: str, broker: str, opened: list[int], most: int, life: int) -> Finding:
         names, begun = self.context.capture.names, self.context.capture.connections.syn_time
-        seen = Occurrences()
-        for connection in opened:
-            seen.note(0, int(begun[connection]))
         clients = some_of({self._clients[each]: None for each in opened if self._clients[each]})
         shown_host, shown = names.shown_host(host), names.shown(broker)
         return self.finding(
@@ -369,7 +357,7 @@ class ConnectionChurn(Rule):
             f" {most:,} within a minute; half of them lived no longer than {span(life)}.",
             "Keep one producer or consumer for the life of the process. If connections break, see the findings "
             "closed_by_broker and authentication_failures.",
-            seen,
+            Occurrences.of((0, int(begun[each])) for each in opened),
             filter_text=f"client.host == {quoted(host.strip('[]'))} and broker == {quoted(broker)}",
             connections=opened,
         )
@@ -525,22 +513,18 @@ class ClosedByBroker(Rule):
         elif closed.asked and reason is not Reason.ANSWERED:
             text += f". The request before: {some_of(closed.asked)}"
         connections = closed.connections[:_CLOSED_SHOWN]
+        # a single case may have any reason
+        once = reason is Reason.NOT_AUTHENTICATED and closed.count == 1
         return self.finding(
             f"broker {shown}, {reason.value}",
             f"{text}.",
             case.advice,
             closed.seen,
             filter_text=one_of("connection", connections),
-            severity=_closing_severity(reason, closed.count),
+            severity=Severity.MEDIUM if once else case.severity,
             certainty=case.certainty,
             connections=connections,
         )
-
-
-def _closing_severity(reason: Reason, count: int) -> Severity:
-    # a single case may have any reason
-    once = reason is Reason.NOT_AUTHENTICATED and count == 1
-    return Severity.MEDIUM if once else _CLOSING_REASONS[reason].severity
 
 
 # ---------------------------------------------------------------- tls_on_plaintext
@@ -562,24 +546,24 @@ class TlsOnPlaintext(Rule):
 
     def findings(self) -> Iterator[Finding]:
         capture = self.context.capture
-        found: dict[tuple[str, str, bool], SimilarConnections] = {}
+        found: dict[tuple[str, str, bool], list[int]] = {}
         for connection in sorted(capture.foreign):
             client, broker = capture.shown_endpoints(connection)
             hello = _hello_in_vain(capture, connection)
             if hello or _plain_met_tls(capture, connection):
                 key = client.rpartition(":")[0], broker, hello
-                found.setdefault(key, SimilarConnections()).add(capture, connection)
+                found.setdefault(key, []).append(connection)
         for (client, broker, hello), alike in found.items():
             spoke, got, advice, certainty = _TO_PLAINTEXT if hello else _TO_TLS
             yield self.finding(
                 f"client {client}, broker {broker}",
-                f"{client} spoke {spoke} to {broker} {times(alike.seen.count)}, and got {got} TLS answer.",
+                f"{client} spoke {spoke} to {broker} {times(len(alike))}, and got {got} TLS answer.",
                 advice,
-                alike.seen,
+                _begun(capture, alike),
                 # a scanner tries once; a client with this configuration tries again
-                severity=self.severity if alike.seen.count > 1 else Severity.MEDIUM,
+                severity=self.severity if len(alike) > 1 else Severity.MEDIUM,
                 certainty=certainty,
-                connections=alike.connections,
+                connections=alike,
             )
 
 
@@ -601,6 +585,11 @@ _TO_TLS = (
     ),
     Certainty.OBSERVED,
 )
+
+
+def _begun(capture: Capture, connections: Iterable[int]) -> Occurrences:
+    """Return connections that no exchange shows as occurrences, by their starts."""
+    return Occurrences.of((0, int(capture.connections.first_time[each])) for each in connections)
 
 
 def _hello_in_vain(capture: Capture, connection: int) -> bool:
@@ -633,22 +622,20 @@ class OtherProtocols(Rule):
 
     def findings(self) -> Iterator[Finding]:
         capture = self.context.capture
-        found: dict[tuple[str, str, str], SimilarConnections] = {}
+        found: dict[tuple[str, str, str], list[int]] = {}
         for connection, what in sorted(capture.foreign.items()):
             if what.startswith("TLS"):
                 continue
             client, broker = capture.shown_endpoints(connection)
             protocol = what.partition(":")[0]
-            found.setdefault((client.rpartition(":")[0], broker, protocol), SimilarConnections()).add(
-                capture, connection
-            )
+            found.setdefault((client.rpartition(":")[0], broker, protocol), []).append(connection)
         for (client, broker, protocol), alike in found.items():
-            example = words.clipped(capture.foreign[alike.connections[0]], 120)
+            example = words.clipped(capture.foreign[alike[0]], 120)
             yield self.finding(
                 f"client {client}, broker {broker}, {protocol}",
-                f"{client} sent non-Kafka data to {broker} {times(alike.seen.count)}: {example}.",
+                f"{client} sent non-Kafka data to {broker} {times(len(alike))}: {example}.",
                 "Identify the sender. Let a health check just open and close a connection, or use the Kafka protocol. "
                 "Keep port scanners out.",
-                alike.seen,
-                connections=alike.connections,
+                _begun(capture, alike),
+                connections=alike,
             )

@@ -81,6 +81,7 @@ class EmptyFetches(Rule):
     severity = Severity.LOW
     key = Key.CLIENT
     apis = frozenset({ApiKey.FETCH})
+    unseen = NO_FETCH
     thresholds = (
         Threshold(
             "count", 100, Unit.COUNT, "empty answers on a connection within 10 s that are needed to judge"
@@ -125,6 +126,7 @@ class EmptyFetches(Rule):
         response, latency = exchange.response_body, exchange.latency
         if not client or not response or latency is None:
             return
+        self.saw_any = True
         line = self._lines.setdefault(_Line(exchange.connection, client, exchange.broker), _FetchCounts())
         if exchange.errors or number(response, "throttle_time_ms", 0) > 0:
             return
@@ -190,16 +192,8 @@ class EmptyFetches(Rule):
             f" and latency >= {round(fetching.max_wait * _MOST_OF_THE_WAIT)}ms",
         )
 
-    def blind(self) -> str:
-        return "" if self._lines else NO_FETCH
-
 
 # ---------------------------------------------------------------- tiny_fetches
-
-
-class _Flow(NamedTuple):
-    client: str
-    topic: str
 
 
 class _FetchSizes(msgspec.Struct):
@@ -260,7 +254,8 @@ class TinyFetches(Rule):
     )
     unseen = NO_FETCH
 
-    _flows: dict[_Flow, _FetchSizes] = {}
+    _flows: dict[tuple[str, str], _FetchSizes] = {}
+    """By client and topic."""
     _limits: dict[tuple[int, str], int] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
@@ -299,7 +294,7 @@ class TinyFetches(Rule):
         if limit > 0:
             for part in self.context.records.fetched(exchange):
                 if part.size and not part.error:
-                    flow = self._flows.setdefault(_Flow(client, part.topic), _FetchSizes())
+                    flow = self._flows.setdefault((client, part.topic), _FetchSizes())
                     self._answer(exchange, flow, part, min(limit, whole) if whole > 0 else limit)
 
     @staticmethod

@@ -116,9 +116,7 @@ class TopicsAutoCreated(Rule):
             missing = created.missing
             sure = missing.error == ErrorCode.LEADER_NOT_AVAILABLE
             came = "was created because" if sure else "did not exist, and was created after"
-            seen = Occurrences()
-            seen.note(missing.number, missing.time)
-            seen.note(created.number, created.time)
+            seen = Occurrences.of([(missing.number, missing.time), (created.number, created.time)])
             seen.count = 1
             yield self.finding(
                 f"topic {name}",

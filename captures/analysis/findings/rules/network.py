@@ -46,13 +46,13 @@ class _Path(msgspec.Struct):
             return sum(int(np.median(trips)) for trips in self.sampled_trips if trips)
         return int(np.median(self.trips)) if self.trips else 0
 
-    def seen(self, capture: Capture, connections: list[int]) -> Occurrences:
-        """Return the lifetimes of some of its connections as occurrences."""
-        seen = Occurrences()
-        for connection in connections or self.connections:
-            seen.note(0, int(capture.connections.first_time[connection]))
-            seen.last = max(seen.last, int(capture.connections.last_time[connection]))
-        return seen
+
+def _lifetimes(capture: Capture, connections: Iterable[int]) -> Occurrences:
+    """Return connections as occurrences, from the first one's first packet to the last packet of any."""
+    columns, every = capture.connections, list(connections)
+    seen = Occurrences.of((0, int(columns.first_time[each])) for each in every)
+    seen.last = max((int(columns.last_time[each]) for each in every), default=0)
+    return seen
 
 
 class TcpTrouble(Rule):
@@ -114,7 +114,7 @@ class TcpTrouble(Rule):
             f" lost, late or sent again ({words.volume(path.retransmitted[side])} twice in the capture).",
             "The network between them loses or reorders packets, so latencies on this path are not the broker's. "
             "Check its interfaces (errors, drops, duplex, MTU), the hosts' queues, and limits of virtual networks.",
-            path.seen(self.context.capture, []),
+            _lifetimes(self.context.capture, path.connections),
             connections=path.connections,
         )
 
@@ -129,7 +129,7 @@ class TcpTrouble(Rule):
             f"more from {sender} (zero window).",
             f"The process at {receiver} reads too slowly: it is busy, paused (garbage collection), or its"
             f" {'receive.buffer.bytes' if side == 0 else 'socket.receive.buffer.bytes'} is too small.",
-            path.seen(self.context.capture, []),
+            _lifetimes(self.context.capture, path.connections),
             connections=path.connections,
         )
 
@@ -142,7 +142,7 @@ class TcpTrouble(Rule):
             f"A round trip from {client} to {broker} takes {span(median)}: every answer takes at least as long.",
             "Move clients and brokers closer together (same region, client.rack with follower fetching, KIP-392), and "
             "let clients do more per request: larger batches, more fetch.max.bytes and send.buffer.bytes.",
-            path.seen(self.context.capture, []),
+            _lifetimes(self.context.capture, path.connections),
             severity=Severity.LOW,
             connections=path.connections,
         )
@@ -292,13 +292,7 @@ def _streams(column: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
 
 
 def _when(rule: Rule, connections: Iterable[int]) -> Occurrences:
-    capture, seen = rule.context.capture, Occurrences()
-    for connection in connections:
-        seen.note(0, int(capture.connections.first_time[connection]))
-        seen.last = max(seen.last, int(capture.connections.last_time[connection]))
-    if not seen:
-        seen.note(0, capture.latest)
-    return seen
+    return _lifetimes(rule.context.capture, connections) or Occurrences.of([(0, rule.context.capture.latest)])
 
 
 def _answered(rule: Rule, connection: int) -> bool:

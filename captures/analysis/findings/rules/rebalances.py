@@ -19,7 +19,7 @@ from captures.analysis.findings.of_groups import (
 )
 from captures.analysis.findings.rule import Threshold, Unit, times
 from captures.analysis.groups.labels import Labels, partitions
-from captures.analysis.groups.model import AwaitedMember, Cause, GroupTimeline, Rebalance, Span, Stop
+from captures.analysis.groups.model import AwaitedMember, Cause, GroupTimeline, Rebalance, Span
 from captures.analysis.groups.storms import LEAST, MOST_APART, storms
 from captures.analysis.groups.subscriptions import differing, subscriptions
 from captures.analysis.groups.vocabulary import Certainty, Kind, Phase, TimeoutCause, Trait, Trigger
@@ -143,17 +143,12 @@ class BlockedRebalance(GroupRule):
 
     def of_group(self, timeline: GroupTimeline, labels: Labels) -> Iterator[Finding]:
         """Yield the running rebalance, if it takes long."""
-        last = timeline.rebalances[-1] if timeline.rebalances else None
-        if last is None or not last.running:
+        running = timeline.rebalances[-1] if timeline.rebalances else None
+        runs = 0 if running is None else timeline.last - running.time
+        if running is None or not running.running or runs < self.limit("longest") * MS:
             return
-        runs = timeline.last - last.time
-        if runs >= self.limit("longest") * MS:
-            yield self._found(timeline, last, runs, labels)
-
-    def _found(self, timeline: GroupTimeline, running: Rebalance, runs: int, labels: Labels) -> Finding:
         awaited = running.awaited
-        seen = Occurrences()
-        seen.note(running.evidence[0] if running.evidence else 0, running.time)
+        seen = Occurrences.of([(next(iter(running.evidence), 0), running.time)])
         for number in running.evidence[1:]:
             seen.show(number)
         seen.last = max(timeline.last, running.time)
@@ -169,7 +164,7 @@ class BlockedRebalance(GroupRule):
             if awaited
             else "Find the member that does not take part: kproxy groups shows those that do."
         )
-        return self.finding_of(
+        yield self.finding_of(
             timeline,
             f"A rebalance of group {words.line(timeline.group)} has been running for {span(runs)}, and no member "
             f"consumes the partitions that it took away.{waits}",
@@ -488,14 +483,10 @@ class LongStops(GroupRule):
             for stop in rebalance.stopped
             if stop.duration >= bound
         ]
-        if found:
-            yield self._found(timeline, found)
-
-    def _found(self, timeline: GroupTimeline, found: list[tuple[Rebalance, Stop]]) -> Finding:
-        seen = Occurrences()
+        if not found:
+            return
         rebalances = {id(rebalance): rebalance for rebalance, _ in found}
-        for rebalance in rebalances.values():
-            seen.note(next(iter(rebalance.cause.evidence or rebalance.evidence), 0), rebalance.time)
+        seen = seen_of(rebalances.values())
         seen.first = min(stop.begin or rebalance.time for rebalance, stop in found)
         seen.last = max(
             max(stop.end, rebalance.time) if stop.begin else rebalance.time for rebalance, stop in found
@@ -506,7 +497,7 @@ class LongStops(GroupRule):
         who, did, done = (
             ("worker", "ran", "run") if timeline.of_workers else ("member", "consumed", "consumed")
         )
-        return self.finding_of(
+        yield self.finding_of(
             timeline,
             f"No {who} of group {words.line(timeline.group)} {did} {places} for up to {span(longest.duration)} "
             f"because of {_rebalances(len(rebalances), worst)}"
@@ -561,9 +552,6 @@ class RecordsDoubled(GroupRule):
         total = sum(refetched.count for _, refetched in found)
         if not total:
             return
-        seen = Occurrences()
-        for rebalance, refetched in found:
-            seen.note(refetched.number, rebalance.time)
         causes = sorted({rebalance.trigger.phrase for rebalance, _ in found})
         topics = sorted({refetched.tp.topic for _, refetched in found})
         yield self.finding_of(
@@ -573,7 +561,7 @@ class RecordsDoubled(GroupRule):
             f"({words.listed(causes)}): records that were processed but not committed are processed twice.",
             "Commit processed records before partitions are revoked (in onPartitionsRevoked; close() does so), and "
             "commit more often. Make processing idempotent, or use transactions.",
-            seen,
+            Occurrences.of((refetched.number, rebalance.time) for rebalance, refetched in found),
             filter_text=f"api in {{Fetch, ShareFetch}} and {one_of('topic', topics)}",
             severity=self._how_grave(total),
             certainty=least_sure([Certainty.INFERRED, *(rebalance.certainty for rebalance, _ in found)]),
@@ -615,10 +603,8 @@ class DifferingSubscriptions(GroupRule):
         if differ is None:
             return
         found = differ.parties
-        seen = Occurrences()
-        for members in found.values():
-            first = members[0]
-            seen.note(first.spans[0].number if first.spans else 0, first.first)
+        firsts = (members[0] for members in found.values())
+        seen = Occurrences.of((each.spans[0].number if each.spans else 0, each.first) for each in firsts)
         seen.first, seen.last = differ.begin, differ.end
         parts = [
             f"{labels.several([member.member for member in members])}: {some_of(map(words.line, topics))}"
@@ -661,23 +647,17 @@ class MembersWithoutPartitions(AssignmentRule):
         for rebalance, rest in reversed(assignments(timeline)):
             idle = [member for member, partitions in rebalance.assigned.items() if not partitions]
             if idle and any(rebalance.assigned.values()) and rest >= self.limit("rest") * MS:
-                yield self._found(timeline, rebalance, rest, labels.several(idle), len(idle))
+                shares = sum(map(len, rebalance.assigned.values()))
+                yield self.finding_of(
+                    timeline,
+                    f"{len(idle)} of {words.counted(len(rebalance.assigned), 'member')} of group "
+                    f"{words.line(timeline.group)} {'has' if len(idle) == 1 else 'have'} had no partition for "
+                    f"{span(rest)} ({labels.several(idle)}): the group has {words.counted(shares, 'partition')}.",
+                    "Run as many members as there are partitions, or add partitions if more consumers are needed.",
+                    seen_of([rebalance]),
+                    rebalances=[rebalance],
+                )
                 return  # the latest one is enough
-
-    def _found(
-        self, timeline: GroupTimeline, rebalance: Rebalance, rest: int, names: str, idle: int
-    ) -> Finding:
-        partitions = sum(map(len, rebalance.assigned.values()))
-        many = len(rebalance.assigned)
-        return self.finding_of(
-            timeline,
-            f"{idle} of {words.counted(many, 'member')} of group {words.line(timeline.group)} "
-            f"{'has' if idle == 1 else 'have'} had no partition for {span(rest)} ({names}): "
-            f"the group has {words.counted(partitions, 'partition')}.",
-            "Run as many members as there are partitions, or add partitions if more consumers are needed.",
-            seen_of([rebalance]),
-            rebalances=[rebalance],
-        )
 
 
 # ---------------------------------------------------------------- skewed_assignment

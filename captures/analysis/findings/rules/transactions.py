@@ -685,14 +685,12 @@ class HangingTransactions(Rule):
             if age <= self._bound(known):
                 continue
             timeout = "" if known.timeout is None else f" (transaction.timeout.ms {span(known.timeout)})"
-            seen = Occurrences()
-            seen.note(known.open.number, known.open.time)
             yield self.finding(
                 f"transactional ID {name}, open",
                 f"Client {known.open.client} began a transaction of {name} {span(age)} before the end of the "
                 f"capture and has neither committed nor aborted it{timeout}.",
                 _HANGING_ADVICE,
-                seen,
+                Occurrences.of([(known.open.number, known.open.time)]),
                 filter_text=f"transactional_id == {quoted(name)}",
                 # some take minutes by design, such as those of Flink, which end with its checkpoints
                 severity=None if known.timeout is None or age > known.timeout else Severity.LOW,

@@ -168,11 +168,6 @@ _READS_BATCHES, _READS_MAGIC_1 = 4, 2
 _READS_ZSTD = 10
 
 
-class _Flow(NamedTuple):
-    client: str
-    topic: str
-
-
 class _OldFetches(msgspec.Struct):
     """Fetches with old versions.
 
@@ -207,7 +202,8 @@ class DownConversion(Rule):
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
     _stored: dict[str, int] = {}
-    _found: dict[_Flow, _OldFetches] = {}
+    _found: dict[tuple[str, str], _OldFetches] = {}
+    """By client and topic."""
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         old = rows.of_version(lambda key, version: key == ApiKey.FETCH and version < _READS_ZSTD)
@@ -236,7 +232,7 @@ class DownConversion(Rule):
         self._stored[topic] = max(self._stored.get(topic, 0), magic)
 
     def _old(self, exchange: Exchange, version: int, part: FetchedPartition, magic: int) -> None:
-        old = self._found.setdefault(_Flow(client_name(exchange), part.topic), _OldFetches())
+        old = self._found.setdefault((client_name(exchange), part.topic), _OldFetches())
         old.versions.add(version)
         if part.error:
             old.failed.setdefault(part.error, Occurrences()).add(exchange)
@@ -246,14 +242,14 @@ class DownConversion(Rule):
         old.magic = max(old.magic, magic)
 
     def findings(self) -> Iterator[Finding]:
-        for flow, old in self._found.items():
-            shown = f"api == Fetch and {of_client(flow.client)} and {of_topic(flow.topic)}"
+        for (client, topic), old in self._found.items():
+            shown = f"api == Fetch and {of_client(client)} and {of_topic(topic)}"
             versions = words.ranges(old.versions)
-            if old.served and self._stored.get(flow.topic, 0) > old.magic:
+            if old.served and self._stored.get(topic, 0) > old.magic:
                 yield self.finding(
-                    f"client {flow.client}, topic {flow.topic}",
-                    f"The broker converts {flow.topic} from magic {self._stored[flow.topic]} to magic {old.magic} for "
-                    f"client {flow.client}, which uses Fetch v{versions}: {words.volume(old.size)} in "
+                    f"client {client}, topic {topic}",
+                    f"The broker converts {topic} from magic {self._stored[topic]} to magic {old.magic} for "
+                    f"client {client}, which uses Fetch v{versions}: {words.volume(old.size)} in "
                     f"{words.counted(old.served.count, 'response')}.",
                     "Update this client, or let it use newer versions of the protocol. Until then the conversion "
                     "costs the broker CPU and heap, and the client gets no record headers.",
@@ -263,8 +259,8 @@ class DownConversion(Rule):
                 )
             for code, seen in old.failed.items():
                 yield self.finding(
-                    f"client {flow.client}, topic {flow.topic}, {error_name(code)}",
-                    f"Client {flow.client} cannot read {flow.topic}: the broker answered "
+                    f"client {client}, topic {topic}, {error_name(code)}",
+                    f"Client {client} cannot read {topic}: the broker answered "
                     f"{words.counted(seen.count, 'Fetch', 'Fetches')} of v{versions} with {error_name(code)}.",
                     _down_conversion_advice(code),
                     seen,
@@ -277,9 +273,9 @@ class DownConversion(Rule):
 
     def blind(self) -> str:
         unknown = {
-            flow.topic
-            for flow, old in self._found.items()
-            if old.served and self._stored.get(flow.topic, 0) <= old.magic
+            topic
+            for (_, topic), old in self._found.items()
+            if old.served and self._stored.get(topic, 0) <= old.magic
         }
         if not unknown:
             return ""
