@@ -109,25 +109,22 @@ def ended_by_broker(capture: Capture, connection: int) -> int | None:
     """
     if connection in capture.notes.ended_connections:
         return None
-    ends = [
-        (time, by_broker)
-        for time, by_broker in (_end(capture, connection, 0), _end(capture, connection, 1))
-        if time >= 0
-    ]
-    return min(ends)[0] if ends and min(ends)[1] else None
+    ends = sorted(each for each in ends_of(capture, connection) if each[0] >= 0)
+    return ends[0][0] if ends and ends[0][1] else None
 
 
 def ended(capture: Capture, connection: int) -> int | None:
     """Return when either side ended a connection, in ns since the epoch; None if it is open."""
-    ends = [_end(capture, connection, side)[0] for side in (0, 1)]
-    return min((time for time in ends if time >= 0), default=None)
+    return min((time for time, _ in ends_of(capture, connection) if time >= 0), default=None)
 
 
-def _end(capture: Capture, connection: int, side: int) -> tuple[int, bool]:
-    """Return when a side (0 client, 1 broker) ended a connection, -1 for never, and whether it is the broker."""
+def ends_of(capture: Capture, connection: int) -> list[tuple[int, bool]]:
+    """Return when client and broker ended a connection, -1 for never, each with whether it is the broker."""
     if connection >= len(capture.connections):
-        return -1, bool(side)
-    streams = capture.connections.streams
-    stream = capture.client_stream(connection) ^ side
-    times = (int(streams.fin_time[stream]), int(streams.reset_time[stream]))
-    return min((time for time in times if time >= 0), default=-1), bool(side)
+        return []
+    streams, client = capture.connections.streams, capture.client_stream(connection)
+    found = []
+    for side in (False, True):
+        times = int(streams.fin_time[client ^ side]), int(streams.reset_time[client ^ side])
+        found.append((min((time for time in times if time >= 0), default=-1), side))
+    return found

@@ -148,7 +148,6 @@ class _Judge:
         if self._client.asks and not self._target.negotiates:
             return self._verdict(
                 Verdict.UNKNOWN,
-                Certainty.POSSIBLE,
                 "without an answer to ApiVersions it uses what its configuration says, if anything",
             )
         if self._served is None:
@@ -161,18 +160,20 @@ class _Judge:
     def _verdict(
         self,
         verdict: Verdict,
-        certainty: Certainty,
         sentence: str,
         would_use: int | None = None,
         *,
         or_higher: bool = False,
+        doubtful: bool = False,
     ) -> ApiVerdict:
+        """Return a verdict; it is only possible if it is ``doubtful`` or unknown, and inferred otherwise."""
+        possible = doubtful or verdict is Verdict.UNKNOWN
         return ApiVerdict(
             key=self._key,
             used=dict(sorted(self._used.items())),
             serves=None if self._served is None else self._served.versions,
             verdict=verdict,
-            certainty=certainty,
+            certainty=Certainty.POSSIBLE if possible else Certainty.INFERRED,
             would_use=would_use,
             or_higher=or_higher,
             first=self._first,
@@ -184,16 +185,14 @@ class _Judge:
         if not self._target.negotiates or self._served is None:
             return self._verdict(
                 Verdict.REFUSED,
-                Certainty.INFERRED,
                 f"{self._target.name} does not know ApiVersions (it came with 0.10): the client gets no "
                 "answer, and works only if its configuration says which release the broker has",
             )
         most = self._served.versions[1]
         if self._top <= most:
-            return self._verdict(Verdict.SERVED, Certainty.INFERRED, "it is answered", self._top)
+            return self._verdict(Verdict.SERVED, "it is answered", self._top)
         return self._verdict(
             Verdict.OLDER,
-            Certainty.INFERRED,
             f"{self._target.name} does not know ApiVersions v{self._top} and answers in v0 with error 35: the client "
             f"asks again with v{most} or less (KIP-511)",
             most,
@@ -218,40 +217,30 @@ class _Judge:
         lacks = f"{self._target.name} does not have {self._api}{why}"
         if self._client.asks:
             what = "what it does without it is not on the wire"
-            return self._verdict(
-                Verdict.MISSING, Certainty.INFERRED, f"{lacks}; the client asks, and knows that: {what}"
-            )
+            return self._verdict(Verdict.MISSING, f"{lacks}; the client asks, and knows that: {what}")
         if self._client.asks is None:
             what = "whether the client asks before is not known: its connections began before the capture"
-            return self._verdict(Verdict.UNKNOWN, Certainty.POSSIBLE, f"{lacks}; {what}")
-        return self._verdict(
-            Verdict.REFUSED, Certainty.INFERRED, f"{lacks}, and the client never asks: {self._refusal()}"
-        )
+            return self._verdict(Verdict.UNKNOWN, f"{lacks}; {what}")
+        return self._verdict(Verdict.REFUSED, f"{lacks}, and the client never asks: {self._refusal()}")
 
     def _of_fixed(self, least: int, most: int) -> ApiVerdict:
         """Judge a client that never sends ApiVersions: its versions are fixed."""
         outside = [version for version in self._used if not least <= version <= most]
         if not outside:
-            return self._verdict(
-                Verdict.SERVED, Certainty.INFERRED, "it never asks, and what it uses is served", self._top
-            )
+            return self._verdict(Verdict.SERVED, "it never asks, and what it uses is served", self._top)
         versions = ", ".join(f"v{version}" for version in sorted(outside))
         return self._verdict(
             Verdict.REFUSED,
-            Certainty.INFERRED,
             f"it never asks, and uses {versions}; {self._serves(min(outside))}: {self._refusal()}",
         )
 
     def _of_either(self, least: int, most: int) -> ApiVerdict:
         """Judge a client that may or may not send ApiVersions."""
         if all(least <= version <= most for version in self._used):
-            return self._verdict(
-                Verdict.SERVED, Certainty.INFERRED, "all versions that it uses are served", self._top
-            )
+            return self._verdict(Verdict.SERVED, "all versions that it uses are served", self._top)
         outside = self._top if self._top > most else min(self._used)
         return self._verdict(
             Verdict.UNKNOWN,
-            Certainty.POSSIBLE,
             f"{self._serves(outside)}; whether the client asks and may take another version is not known: its "
             "connections began before the capture",
         )
@@ -270,21 +259,19 @@ class _Judge:
         if known is not None and known.most[0] >= least:
             return self._verdict(
                 Verdict.SERVED,
-                Certainty.INFERRED if known.announced else Certainty.POSSIBLE,
                 f"its broker offered no more than v{self._top}; {known.library} speaks {self._api} {known.words}",
                 min(known.most[0], most),
                 or_higher=known.most[1] > known.most[0] and known.most[0] < most,
+                doubtful=not known.announced,
             )
         if self._own_limit:
             return self._verdict(
                 Verdict.REFUSED,
-                Certainty.INFERRED,
                 f"it uses v{self._top} although it was offered more, so that it is its highest, and "
                 f"{self._serves(self._top)}: {self._refusal()}",
             )
         return self._verdict(
             Verdict.UNKNOWN,
-            Certainty.POSSIBLE,
             f"{self._serves(self._top)}; whether the client knows more than v{self._top} is not known: its broker did "
             "not offer more",
         )
@@ -296,37 +283,31 @@ class _Judge:
         """
         return self._verdict(
             Verdict.REFUSED,
-            Certainty.INFERRED if known.announced else Certainty.POSSIBLE,
             f"{known.library} speaks {self._api} {known.words}, and {self._serves(edge)}",
+            doubtful=not known.announced,
         )
 
     def _of_enough(self, most: int, known: LibraryVersions | None) -> ApiVerdict:
         """Judge a client that can keep its version, or takes a higher one that it knows."""
         if self._own_limit or self._top == most:
-            return self._verdict(
-                Verdict.SERVED, Certainty.INFERRED, f"it can go on with v{self._top}", self._top
-            )
+            return self._verdict(Verdict.SERVED, f"it can go on with v{self._top}", self._top)
         exactly = None if known is None or self._top in known.also else known.exactly
         if known is not None and known.announced and exactly is not None:
             would = max(min(exactly, most), self._top)
             sentence = f"{known.library} speaks {self._api} {known.words}"
-            return self._verdict(Verdict.SERVED, Certainty.INFERRED, sentence, would)
+            return self._verdict(Verdict.SERVED, sentence, would)
         return self._verdict(
-            Verdict.SERVED,
-            Certainty.INFERRED,
-            f"it can go on with v{self._top}, or a higher one",
-            self._top,
-            or_higher=True,
+            Verdict.SERVED, f"it can go on with v{self._top}, or a higher one", self._top, or_higher=True
         )
 
     def _of_newer(self, most: int, known: LibraryVersions | None) -> ApiVerdict:
         speaks = most in self._used or (known is not None and known.announced and known.least is not None)
         return self._verdict(
             Verdict.OLDER,
-            Certainty.INFERRED if speaks else Certainty.POSSIBLE,
             f"it used v{self._top}, and {self._serves(self._top)}: it goes back to v{most}"
             + ("" if speaks else ", if it still speaks that"),
             most,
+            doubtful=not speaks,
         )
 
     def _serves(self, version: int) -> str:

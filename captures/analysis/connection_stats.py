@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import msgspec
 
@@ -137,7 +137,7 @@ class ConnectionStats:
         self._capture = capture
         self._round_trips = RoundTrips(capture)
         self._introductions = Introductions()
-        self._sums: dict[int, _Sums] = {}
+        self._sums: defaultdict[int, _Sums] = defaultdict(_Sums)
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
@@ -153,11 +153,11 @@ class ConnectionStats:
             and response is not None
             and response.version not in (None, response.asked)
         ):
-            self._of(exchange.connection).fallback[response.asked] = response.version or 0
+            self._sums[exchange.connection].fallback[response.asked] = response.version or 0
 
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges."""
-        sums = self._of(group.connection.connection)
+        sums = self._sums[group.connection.connection]
         sums.exchanges += group.exchanges
         sums.errors += group.errors
         sums.orphans += group.orphans
@@ -169,12 +169,6 @@ class ConnectionStats:
             sums.unanswered[group.api] += group.unanswered
             first = sums.unanswered_first.get(group.api, group.unanswered_first)
             sums.unanswered_first[group.api] = min(first, group.unanswered_first)
-
-    def _of(self, connection: int) -> _Sums:
-        sums = self._sums.get(connection)
-        if sums is None:
-            sums = self._sums[connection] = _Sums()
-        return sums
 
     def result(self, *, begin: int | None = None, end: int | None = None) -> list[ConnectionRow]:
         """Return the connections: troubled ones first, then by exchanges, then by first packet.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from captures.analysis.attempts import ends_of
 from captures.analysis.client_identity import client_name
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import greatest_before
@@ -165,13 +166,10 @@ class ErrorRecovery:
         """Return how the connection of an error ended soon after, if nothing else was done."""
         if self._capture is None:
             return NOTHING
-        directions = self._capture.connections[case.connection].directions
-        turned = self._capture.client_stream(case.connection) & 1
-        ends = []
-        for side, ending in ((directions[turned], LEFT), (directions[1 - turned], WAS_LEFT)):
-            times = [time for time in (side.fin_time, side.reset_time) if time >= 0]
-            ends += [(min(times), ending)] if times else []
-        return min(ends)[1] if ends and min(ends)[0] - case.end <= SPAN else NOTHING
+        ends = sorted(each for each in ends_of(self._capture, case.connection) if each[0] >= 0)
+        if not ends or ends[0][0] - case.end > SPAN:
+            return NOTHING
+        return WAS_LEFT if ends[0][1] else LEFT
 
 
 def may_follow_error(rows: DecisionColumns) -> Bools:

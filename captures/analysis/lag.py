@@ -35,7 +35,7 @@ from captures.analysis.positions import (
     lag_behind,
 )
 from captures.arrays import Bools, Int64s
-from captures.exchanges import Exchange, ExchangeReader, rfc3339
+from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.groups import GroupInference
 from captures.json_objects import OrNull, Time
@@ -138,10 +138,6 @@ class LagRow:
     over_time: LagOverTime
     because_of: OrNull[str] = ""
     cluster: str | UnsetType = UNSET
-
-
-def _moment(time: int | None) -> str | None:
-    return None if time is None else rfc3339(time)
 
 
 class _Series(msgspec.Struct):

@@ -22,7 +22,6 @@ UNNAMED = "?"
 
 NO_PRODUCE = "no Produce request was captured"
 NO_FETCH = "no Fetch of a consumer was captured"
-_LONG = 100_000  # ms
 _LONGEST = 2_000
 """Most characters of a sentence; a client ID may have 32,767."""
 

@@ -31,7 +31,7 @@ from captures.exchanges.broker_logs import Lack
 from captures.filters.lexer import quoted
 from captures.interventions import BrokerLog
 from captures.meaning import words
-from captures.meaning.exchange import Body, inner, number, rows
+from captures.meaning.exchange import Body, number, replica_of, rows
 from captures.time_format import span
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api_name
@@ -161,7 +161,7 @@ def _is_empty_response(exchange: Exchange) -> bool:
     # the last request of a session closes it, and the first one gets what is already there (KIP-227)
     if number(request, "session_epoch", 1) in (-1, 0) or number(request, "share_session_epoch", 1) in (-1, 0):
         return False
-    if number(inner(request, "replica_state"), "replica_id", number(request, "replica_id")) >= 0:
+    if replica_of(request) >= 0:
         return False
     return not _brought_records(response)
 

@@ -163,8 +163,8 @@ _OLD_FORMAT_MEANINGS = {
 
 # ---------------------------------------------------------------- down_conversion
 
-_READS_BATCHES, _READS_MAGIC_1 = 4, 2
-"""First Fetch versions that return magic 2 and magic 1 unconverted (KIP-98, KIP-32)."""
+_READS_BATCHES = 4
+"""First Fetch version that returns magic 2 unconverted (KIP-98)."""
 _READS_ZSTD = 10
 
 
