@@ -65,8 +65,7 @@ def needed(api_keys: Int64s) -> Bools:
     If no exchange names a group, there is no lag, and all are False.
     """
     grouped = np.isin(api_keys, list(MEMBER_APIS)).any()
-    found: Bools = np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])
-    return found
+    return np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])
 
 
 class LagOverTime(msgspec.Struct, frozen=True):

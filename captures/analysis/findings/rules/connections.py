@@ -375,8 +375,7 @@ def _lives(context: RuleContext, connections: list[int]) -> Int64s:
     latest = context.capture.observed_until(rows)
     gone = all_of_them.closed_before(rows, context.capture.latest + 1)
     ends = np.where(gone, all_of_them.last_time[rows], latest)
-    lives: Int64s = ends - all_of_them.first_time[rows]
-    return lives
+    return ends - all_of_them.first_time[rows]
 
 
 # ---------------------------------------------------------------- closed_by_broker
