@@ -10,7 +10,7 @@ finds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
@@ -98,10 +98,6 @@ class RuleContext:
         """The groups' current timelines."""
         return self.timelines()
 
-    def endpoints(self, connection: int) -> tuple[str, str]:
-        """Return client and broker of a connection as displayed."""
-        return self.capture.shown_endpoints(connection)
-
 
 class Rule(msgspec.Struct, eq=False):
     """Looks for one kind of finding. What it has seen is in its fields.
@@ -117,6 +113,7 @@ class Rule(msgspec.Struct, eq=False):
     :cvar of_groups: whether it examines the groups' timelines
     :cvar needs: what it needs that a request log lacks
     :cvar effect_of: kind of incidents that may explain its findings
+    :cvar only_after: errors without which no exchange decides anything, and with which all do; empty if that is not so
     :cvar unseen: why it cannot judge if :attr:`saw_any` stays false, in words
     :ivar saw_any: whether it saw anything that it judges
     """
@@ -131,6 +128,7 @@ class Rule(msgspec.Struct, eq=False):
     of_groups: ClassVar[bool] = False
     needs: ClassVar[Lack | None] = None
     effect_of: ClassVar[EffectOf | None] = None
+    only_after: ClassVar[Collection[int]] = ()
     unseen: ClassVar[str] = ""
 
     context: RuleContext
@@ -154,7 +152,7 @@ class Rule(msgspec.Struct, eq=False):
         With these alone, its findings and its blindness are the same. Exchanges in which kproxy intervened are always
         shown.
         """
-        return None
+        return rows.all_if_met(self.only_after) if self.only_after else None
 
     def counted(self) -> Mapping[str, Any]:
         """Return what :meth:`deciding` counted instead of showing it, by value of the key, for another instance."""

@@ -13,10 +13,9 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns, of_own_keys
 from captures.analysis.findings.batch_samples import FlowKey, FlowTotals, SamplingRule, worth_a_look
-from captures.analysis.findings.common import NO_PRODUCE, partitions_shown, some_of
+from captures.analysis.findings.common import NO_PRODUCE, Busiest, partitions_shown, some_of
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition
 from captures.arrays import Bools

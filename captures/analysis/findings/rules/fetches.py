@@ -14,11 +14,10 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_group, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import RowGroups
-from captures.analysis.findings.common import NO_FETCH, consumer, partitions_shown, whole_ids
+from captures.analysis.findings.common import NO_FETCH, Busiest, consumer, partitions_shown, whole_ids
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.of_groups import named
-from captures.analysis.findings.rates import Busiest
 from captures.analysis.findings.rule import Rule, Threshold, Unit
 from captures.analysis.groups.labels import partitions
 from captures.analysis.groups.model import GroupMember

@@ -11,6 +11,8 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import (
+    WINDOW,
+    Busiest,
     error_names,
     of_clients,
     on_topics,
@@ -21,7 +23,6 @@ from captures.analysis.findings.common import (
 )
 from captures.analysis.findings.finding import EffectOf, Finding, Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rates import WINDOW, Busiest
 from captures.analysis.findings.rule import Rule, Threshold, Unit, times
 from captures.analysis.findings.staleness import APIS, CODES, Episodes
 from captures.analysis.groups.vocabulary import Certainty
@@ -180,6 +181,7 @@ class StaleMetadata(Rule):
         "metadata and retries (Errors.java: InvalidMetadataException; since KIP-951 the response itself names the"
         " new leader). That is how Kafka works; it is a problem only if it takes long or keeps happening."
     )
+    only_after = CODES
     apis = APIS
     thresholds = (
         Threshold(
@@ -189,9 +191,6 @@ class StaleMetadata(Rule):
             "time from the first error to the next success; a shorter one is low, because leaders may move",
         ),
     )
-
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
         self.context.shared.staleness.add(exchange)
@@ -269,6 +268,7 @@ class ClientsThatDoNotRefresh(Rule):
     )
     severity = Severity.HIGH
     key = Key.CLIENT
+    only_after = CODES
     apis = APIS
     thresholds = (
         Threshold(
@@ -276,9 +276,6 @@ class ClientsThatDoNotRefresh(Rule):
         ),
         Threshold("time", 1_000, Unit.MS, "from the first of them to the last, at least"),
     )
-
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.all_if_met(CODES)
 
     def add(self, exchange: Exchange) -> None:
         self.context.shared.staleness.add(exchange)
@@ -361,6 +358,7 @@ class CoordinatorUnavailable(Rule):
         "those topics cannot be created, usually because there are fewer brokers than "
         "offsets.topic.replication.factor requires."
     )
+    only_after = COORDINATOR_AWAY
     apis = _COORDINATOR_APIS
     thresholds = (
         Threshold("longest", 5_000, Unit.MS, "time without a coordinator; a shorter one is low"),
@@ -373,9 +371,6 @@ class CoordinatorUnavailable(Rule):
     )
 
     _awaited: dict[tuple[str, str], _Outage] = {}
-
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.all_if_met(COORDINATOR_AWAY)
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, COORDINATOR_AWAY)

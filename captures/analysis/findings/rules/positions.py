@@ -225,6 +225,8 @@ _RESET_ADVICE = {
 
 
 class _CommittedPlace(NamedTuple):
+    """A partition as committed by a group."""
+
     group: str
     topic: str
     partition: int
@@ -483,14 +485,6 @@ class _FetchedPartition(NamedTuple):
     partition: int
 
 
-class _CommittedPartition(NamedTuple):
-    """A partition as committed by a group."""
-
-    group: str
-    topic: str
-    partition: int
-
-
 class _StuckPosition(msgspec.Struct):
     """A position that is fetched, or committed, again and again while there is more to read.
 
@@ -567,10 +561,10 @@ class StuckPosition(Rule):
     unseen = NO_FETCH
 
     _fetched: dict[_FetchedPartition, _StuckPosition] = {}
-    _committed: dict[_CommittedPartition, _StuckPosition] = {}
+    _committed: dict[_CommittedPlace, _StuckPosition] = {}
     _ends: dict[tuple[str, int], int] = {}
     _clients: dict[tuple[str, str, int], _StuckPosition] = {}
-    _groups: dict[_CommittedPartition, _StuckPosition] = {}
+    _groups: dict[_CommittedPlace, _StuckPosition] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         if rows.ever("interventions", ~rows.untouched):
@@ -624,7 +618,7 @@ class StuckPosition(Rule):
         for (topic, partition), offset, _ in self.context.records.committed(exchange):
             if (topic, partition) not in self._ends:
                 continue
-            position = _CommittedPartition(group, topic, partition)
+            position = _CommittedPlace(group, topic, partition)
             standing = _stuck_position(
                 self._committed, position, offset, self._ends[topic, partition], exchange
             )

@@ -65,12 +65,10 @@ class NotEnoughReplicas(Rule):
         "producer sends it again, and without idempotence its records are duplicated."
     )
     severity = Severity.HIGH
+    only_after = _REPLICA_CODES
     apis = frozenset({ApiKey.PRODUCE})
 
     _refused: dict[str, _TopicRefusals] = {}
-
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.all_if_met(_REPLICA_CODES)
 
     def add(self, exchange: Exchange) -> None:
         found = unexpected(exchange, _REPLICA_CODES)
@@ -447,19 +445,16 @@ class SlowFollowers(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for follower, state in sorted(self._followers.items()):
-            grouped: dict[str, list[int]] = {}
-            for name, index in sorted(state.partitions):
-                grouped.setdefault(name, []).append(index)
             far = f" and {words.counted(state.farthest, 'record')}" if state.farthest > 0 else ""
             yield self.finding(
                 f"broker {follower}",
                 f"Follower {follower} was up to {span(state.longest)}{far} behind its leaders on "
-                f"{topic_partitions.groups_text(grouped)}.",
+                f"{_partitions(state.partitions)}.",
                 "Check whether the follower was paused (garbage collection, SIGSTOP), whether its disks and network "
                 "are fast enough, and num.replica.fetchers. After a restart of its broker this is normal until it has"
                 " caught up.",
                 state.seen,
                 filter_text=f"api == Fetch and (request.replica_id == {follower}"
-                f" or request.replica_state.replica_id == {follower}){on_topics(grouped)}",
+                f" or request.replica_state.replica_id == {follower}){on_topics(name for name, _ in state.partitions)}",
                 certainty=Certainty.INFERRED,
             )

@@ -110,7 +110,8 @@ class AuthenticationFailures(Rule):
             known = begun.known
             by_broker = ended_by_broker(self.context.capture, connection) is not None
             over = ended(self.context.capture, connection) is not None
-            if known.authenticated or (not known.refusal and not over) or _succeeded(known):
+            nothing = known.authenticated is None and not known.refusal and not known.mechanism
+            if known.authenticated or nothing or (not known.refusal and not over):
                 continue
             key = begun.client, begun.broker, known.mechanism or "SASL", known.principal or ""
             refused = found.setdefault(key, _Refusals())
@@ -152,10 +153,6 @@ class AuthenticationFailures(Rule):
             certainty=Certainty.OBSERVED if refused.refusals else Certainty.INFERRED,
             severity=self.severity if seen.count > 1 or _for_good(refused) else Severity.MEDIUM,
         )
-
-
-def _succeeded(known: Introduction) -> bool:
-    return known.authenticated is None and not known.refusal and not known.mechanism
 
 
 def _shown_by(refused: _Refusals) -> str:
@@ -223,6 +220,14 @@ _OPERATIONS: dict[int, str] = {
 """API key -> operation that KafkaApis.scala authorizes."""
 
 
+_DENIED_KINDS: dict[int, str] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional ID",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "delegation tokens",
+}
+
+
 class _Denials(msgspec.Struct):
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
     apis: dict[str, int | None] = {}
@@ -275,33 +280,24 @@ class AuthorizationFailures(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for (who, code), denied in self._denied.items():
-            yield self._finding(who, code, denied)
-
-    def _finding(self, who: str, code: int, denied: _Denials) -> Finding:
-        kind: dict[int, str] = {
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
-            ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional ID",
-            ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "delegation tokens",
-        }
-        what = kind.get(code, "the cluster")
-        resources = some_of(denied.resources)
-        on = f"{what} {resources}".strip() if resources else what
-        clients = "" if list(denied.clients) == [who] else f" (client {some_of(denied.clients)})"
-        operations = dict.fromkeys(
-            operation
-            for key in denied.apis.values()
-            if (operation := _OPERATIONS.get(-1 if key is None else key))
-        )
-        needed = " and ".join(operations) or "the operation"
-        works = any(key in _WORK for key in denied.apis.values())
-        return self.finding(
-            f"{who}, {what}",
-            f"{who}{clients} was denied {some_of(denied.apis)} on {on} {times(denied.seen.count)}"
-            f" ({error_names([code])}).",
-            f"Grant {needed} on {on} to the principal of {who} (kafka-acls --add). If it should have no"
-            " access, take it out of the client's configuration.",
-            denied.seen,
-            filter_text=f"{with_errors([code])} and ({' or '.join(map(of_client, denied.clients))})",
-            severity=Severity.HIGH if works else self.severity,
-        )
+            what = _DENIED_KINDS.get(code, "the cluster")
+            resources = some_of(denied.resources)
+            on = f"{what} {resources}".strip() if resources else what
+            clients = "" if list(denied.clients) == [who] else f" (client {some_of(denied.clients)})"
+            operations = dict.fromkeys(
+                operation
+                for key in denied.apis.values()
+                if (operation := _OPERATIONS.get(-1 if key is None else key))
+            )
+            needed = " and ".join(operations) or "the operation"
+            works = any(key in _WORK for key in denied.apis.values())
+            yield self.finding(
+                f"{who}, {what}",
+                f"{who}{clients} was denied {some_of(denied.apis)} on {on} {times(denied.seen.count)}"
+                f" ({error_names([code])}).",
+                f"Grant {needed} on {on} to the principal of {who} (kafka-acls --add). If it should have no"
+                " access, take it out of the client's configuration.",
+                denied.seen,
+                filter_text=f"{with_errors([code])} and ({' or '.join(map(of_client, denied.clients))})",
+                severity=Severity.HIGH if works else self.severity,
+            )

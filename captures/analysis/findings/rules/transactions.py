@@ -351,13 +351,11 @@ class ProducerFenced(Rule):
         "INVALID_PRODUCER_ID_MAPPING (49) means that the coordinator has forgotten the ID "
         "(transactional.id.expiration.ms)."
     )
+    only_after = _FENCING_CODES
     apis = TRANSACTION_APIS
 
     _transactions: Transactions = msgspec.field(default_factory=Transactions)
     _found: dict[_FencedProducer, _FencingCause] = {}
-
-    def deciding(self, rows: DecisionColumns) -> Bools | None:
-        return rows.all_if_met(_FENCING_CODES)
 
     def add(self, exchange: Exchange) -> None:
         codes = {error.code for error in exchange.errors} & _FENCING_CODES if exchange.errors else set()
@@ -490,40 +488,18 @@ class _StableOffset(msgspec.Struct):
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
 
 
-class _LateEndTxn(msgspec.Struct):
-    """Late EndTxn requests.
+class _OpenTime(msgspec.Struct):
+    """How long transactions of one transactional ID were open.
 
-    :ivar age: ns for which the transaction was open
+    :ivar client: client whose EndTxn was refused; empty for others
+    :ivar age: ns for which the latest, or the oldest, was open; None if unknown
+    :ivar timeout: its ``transaction.timeout.ms`` in ns; None if unknown
     """
 
-    client: str
+    client: str = ""
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
     age: int | None = None
     timeout: int | None = None
-
-
-class _AbortedTransactions:
-    """Transactions of one transactional ID that the coordinator aborted.
-
-    :ivar age: ns for which the latest was open
-    """
-
-    def __init__(self, known: Transaction) -> None:
-        self.seen = Occurrences()
-        self.age = 0
-        self._known = known
-
-    def add(self, exchange: Exchange) -> None:
-        self.seen.add(exchange)
-        if self._known.open is not None:
-            self.age = exchange.time - self._known.open.time
-
-    def text(self, name: str) -> str:
-        timeout = self._known.timeout or 0
-        return (
-            f"The coordinator aborted {words.counted(self.seen.count, 'transaction')} of {name} for being open too "
-            f"long: {span(self.age)}, with transaction.timeout.ms of {span(timeout)}."
-        )
 
 
 class HangingTransactions(Rule):
@@ -552,10 +528,10 @@ class HangingTransactions(Rule):
 
     _transactions: Transactions = msgspec.field(default_factory=Transactions)
     _stable: dict[tuple[str, int], _StableOffset] = {}
-    _refused: dict[str, _LateEndTxn] = {}
-    _aborted: dict[str, _AbortedTransactions] = {}
-    _late: dict[str, tuple[int, Occurrences]] = {}
-    _described: dict[str, tuple[int, str, Occurrences]] = {}
+    _refused: dict[str, _OpenTime] = {}
+    _aborted: dict[str, _OpenTime] = {}
+    _late: dict[str, _OpenTime] = {}
+    _described: dict[str, _OpenTime] = {}
 
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         names = rows.columns.flat("transactional") > 0
@@ -577,9 +553,9 @@ class HangingTransactions(Rule):
                 self._ended(exchange)
             elif exchange.api_key == ApiKey.WRITE_TXN_MARKERS:
                 for known in self._transactions.overdue(exchange):
-                    self._aborted.setdefault(known.transactional_id, _AbortedTransactions(known)).add(
-                        exchange
-                    )
+                    aborted = self._aborted.setdefault(known.transactional_id, _OpenTime())
+                    aborted.seen.add(exchange)
+                    aborted.age, aborted.timeout = _age(known, exchange), known.timeout
             self._transactions.add(exchange)
 
     # ------------------------------------------------------------ observations
@@ -608,17 +584,17 @@ class HangingTransactions(Rule):
     def _ended(self, exchange: Exchange) -> None:
         name = transactional_id(exchange)
         known = self._transactions.known.get(name)
-        age = exchange.time - known.open.time if known is not None and known.open is not None else None
+        age = _age(known, exchange)
         codes = {error.code for error in exchange.errors}
         if ErrorCode.INVALID_TXN_STATE in codes:
-            refused = self._refused.setdefault(name, _LateEndTxn(client_name(exchange)))
+            refused = self._refused.setdefault(name, _OpenTime(client_name(exchange)))
             refused.seen.add(exchange)
             if age is not None and known is not None:
                 refused.age, refused.timeout = age, known.timeout
         elif known is not None and age is not None and age > self._bound(known) and not codes:
-            longest, seen = self._late.get(name, (0, Occurrences()))
-            seen.add(exchange)
-            self._late[name] = max(longest, age), seen
+            late = self._late.setdefault(name, _OpenTime())
+            late.seen.add(exchange)
+            late.age = max(late.age or 0, age)
 
     def _describe(self, exchange: Exchange) -> None:
         for row in rows(exchange.response_body, "transaction_states"):
@@ -626,9 +602,9 @@ class HangingTransactions(Rule):
             name, state = text(row, "transactional_id"), text(row, "transaction_state")
             age = exchange.time - begun * MS
             if name and begun > 0 and state == "Ongoing" and age > self._limit_ns:
-                _, _, seen = self._described.get(name, (0, "", Occurrences()))
-                seen.add(exchange)
-                self._described[name] = age, state, seen
+                described = self._described.setdefault(name, _OpenTime())
+                described.seen.add(exchange)
+                described.age = age
 
     @property
     def _limit_ns(self) -> int:
@@ -646,18 +622,19 @@ class HangingTransactions(Rule):
         for name, aborted in self._aborted.items():
             yield self.finding(
                 f"transactional ID {name}, aborted",
-                aborted.text(name),
+                f"The coordinator aborted {words.counted(aborted.seen.count, 'transaction')} of {name} for being open "
+                f"too long: {span(aborted.age or 0)}, with transaction.timeout.ms of {span(aborted.timeout or 0)}.",
                 _HANGING_ADVICE,
                 aborted.seen,
                 filter_text="api == WriteTxnMarkers",
                 certainty=Certainty.INFERRED,
             )
-        for name, (longest, seen) in self._late.items():
+        for name, late in self._late.items():
             yield self.finding(
                 f"transactional ID {name}",
-                f"Transactions of {name} were open for up to {span(longest)} before they ended.",
+                f"Transactions of {name} were open for up to {span(late.age or 0)} before they ended.",
                 _HANGING_ADVICE,
-                seen,
+                late.seen,
                 filter_text=f"transactional_id == {quoted(name)}",
                 severity=Severity.LOW,
             )
@@ -667,12 +644,12 @@ class HangingTransactions(Rule):
                 held_up.setdefault(topic, {})[partition] = stable
         for topic, partitions in held_up.items():
             yield self._held_up(topic, partitions)
-        for name, (age, _, seen) in self._described.items():
+        for name, described in self._described.items():
             yield self.finding(
                 f"transactional ID {name}, as described",
-                f"The coordinator describes a transaction of {name} that had been open for {span(age)}.",
+                f"The coordinator describes a transaction of {name} that had been open for {span(described.age or 0)}.",
                 _HANGING_ADVICE,
-                seen,
+                described.seen,
                 filter_text=f"transactional_id == {quoted(name)}",
             )
 
@@ -697,7 +674,7 @@ class HangingTransactions(Rule):
                 certainty=Certainty.INFERRED,
             )
 
-    def _refused_finding(self, name: str, refused: _LateEndTxn) -> Finding:
+    def _refused_finding(self, name: str, refused: _OpenTime) -> Finding:
         age, timeout = refused.age, refused.timeout
         if age is not None and timeout is not None and age > timeout:
             why = (
@@ -731,3 +708,8 @@ class HangingTransactions(Rule):
             together(stable.seen for stable in partitions.values()),
             filter_text=f"api == Fetch and {of_topic(topic)} and {one_of('partition', sorted(partitions))}",
         )
+
+
+def _age(known: Transaction | None, exchange: Exchange) -> int | None:
+    """Return for how many ns a transaction was open at an exchange; None if it is not known to be open."""
+    return None if known is None or known.open is None else exchange.time - known.open.time
