@@ -25,10 +25,10 @@ from captures.analysis.comparison.uncertainty import (
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.model import Rebalance
 from captures.analysis.latency import SCALE, Dimension, Distribution, Measure, percentile
+from captures.analysis.negotiation import ClientVersions, Matrix, shown
 from captures.analysis.percentiles import Percentiles
 from captures.analysis.releases import lines_matching
 from captures.analysis.time_shares import ShareRow
-from captures.analysis.version_matrix import ClientVersions, Matrix, shown
 from captures.arrays import Int64s
 from captures.json_objects import Range
 from captures.meaning import words

@@ -564,7 +564,7 @@ RESULTS: list[tuple[list[str], str, str]] = [
     ),
     (
         ["compat", "--client-version", "4.0"],
-        "captures.analysis.client_compat.ClientCompatibility._broker",
+        "captures.analysis.compat.ClientCompatibility._broker",
         "judging",
     ),
     (["diff", str(SAMPLE)], "captures.analysis.comparison.compare.rate_differences", "comparing rates"),
