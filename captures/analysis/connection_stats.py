@@ -117,15 +117,6 @@ class _Sums(msgspec.Struct):
     unanswered_first: dict[str, tuple[int, int]] = {}
     """API -> number and time of the first exchange."""
 
-    def unanswered_since(self) -> int | None:
-        """Return the time of the first unanswered exchange, None if there is none."""
-        return min(self.unanswered_first.values())[1] if self.unanswered_first else None
-
-    def unanswered_apis(self) -> dict[str, int]:
-        """Return the numbers of unanswered exchanges by API: the largest first, equal ones by their first exchange."""
-        by = self.unanswered_first
-        return dict(sorted(self.unanswered.items(), key=lambda item: (-item[1], by[item[0]])))
-
 
 class ConnectionStats:
     """Counts the exchanges of one capture by connection, and adds TCP's figures.
@@ -202,7 +193,10 @@ class ConnectionStats:
             ended, reset = f"{ended.partition(' by ')[0]} by kproxy", None
         sent, received = both("end")
         over = known.last_time if ended != OPEN else int(capture.observed_until(connection))
-        since = sums.unanswered_since()
+        first = sums.unanswered_first
+        since = min(first.values())[1] if first else None
+        # the largest first, equal ones by their first exchange
+        unanswered = sorted(sums.unanswered.items(), key=lambda item: (-item[1], first[item[0]]))
         return ConnectionRow(
             connection=connection,
             client=client,
@@ -221,7 +215,7 @@ class ConnectionStats:
             errors=sums.errors,
             versions={api: sorted(used) for api, used in sorted(sums.versions.items())},
             fallback=sums.fallback,
-            unanswered=sums.unanswered_apis(),
+            unanswered=dict(unanswered),
             unanswered_for=None if since is None else over - since,
             orphans=sums.orphans,
             request_bytes=sent,

@@ -249,7 +249,7 @@ class Diagnosis:
             for finding in self._faults.contained_items(rule.findings(), _doing(rule.kind))
             if not (excused and finding.evidence and excused.issuperset(finding.evidence))
         ]
-        found = explain(self.groups.incidents, found, self._now(now))
+        found = explain(self.groups.incidents, found, self._capture.latest if now is None else now)
         return sorted(found, key=lambda finding: (-finding.severity, finding.first, finding.key))
 
     @property
@@ -264,9 +264,6 @@ class Diagnosis:
     def incidents(self) -> list[Incident]:
         """The incidents, with the findings that follow from them, as of the latest :meth:`findings`."""
         return self.groups.incidents
-
-    def _now(self, now: int | None) -> int:
-        return now if now is not None else self._capture.latest
 
     def blind(self) -> list[InconclusiveRule]:
         """Return the rules that could not judge, or not everything."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -139,6 +139,12 @@ class Occurrences:
         self.last = max(self.last, time)
         self.count += 1
         self.show(number)
+
+    def note_shown(self, evidence: Sequence[int], time: int) -> None:
+        """Count one occurrence, in ns since the epoch, that several exchanges show, or none."""
+        self.note(evidence[0] if evidence else 0, time)
+        for number in evidence[1:]:
+            self.show(number)
 
     def note_all(self, numbers: Int64s, times: Int64s) -> None:
         """Count occurrences like repeated calls of :meth:`note`; numbers are ascending, from 1 on."""

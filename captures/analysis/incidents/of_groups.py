@@ -353,11 +353,9 @@ def _connector_restart(timeline: GroupTimeline, away: Sequence[Absence]) -> Inci
         who=tuple(names),
         sentence=f"Kafka Connect stopped {words.counted(len(names), 'task')} of connector "
         f"{words.line(match[1] if match else '')} ({words.several(names)}){again}{lost}.",
-        evidence=tuple(sorted({number for each in away for number in each.evidence})),
+        evidence=_numbers(away),
     )
-    given_up = max((each.given_up or 0 for each in away), default=0)
-    members = tuple(dict.fromkeys(member for each in away for member in each.members))
-    attribute_those_of(members, made, timeline, given_up)
+    attribute_those_of(_ids(away), made, timeline, max(each.given_up or 0 for each in away))
     return made
 
 
@@ -832,11 +830,8 @@ def _others(away: Sequence[Absence]) -> tuple[str, ...]:
 
 
 def _least_sure(away: Sequence[Absence]) -> Certainty:
-    return (
-        Certainty.POSSIBLE
-        if any(each.certainty is Certainty.POSSIBLE for each in away)
-        else Certainty.INFERRED
-    )
+    possible = any(each.certainty is Certainty.POSSIBLE for each in away)
+    return Certainty.POSSIBLE if possible else Certainty.INFERRED
 
 
 # ---------------------------------------------------------------- coordinators

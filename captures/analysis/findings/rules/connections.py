@@ -498,32 +498,29 @@ class ClosedByBroker(Rule):
             if closing.reason in _CLOSING_REASONS:
                 found.setdefault((closing.broker, closing.reason), _Closures()).add(closing)
         for (broker, reason), closed in found.items():
-            yield self._finding(broker, reason, closed)
-
-    def _finding(self, broker: str, reason: Reason, closed: _Closures) -> Finding:
-        shown, case = self.context.capture.names.shown(broker), _CLOSING_REASONS[reason]
-        text = (
-            f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
-            f" {case.meaning}"
-        )
-        if reason is Reason.IDLE:
-            least, most = span(closed.shortest), span(closed.longest)
-            text += f" for {least}" + ("" if least == most else f" to {most}")
-        elif closed.asked and reason is not Reason.ANSWERED:
-            text += f". The request before: {some_of(closed.asked)}"
-        connections = closed.connections[:_CLOSED_SHOWN]
-        # a single case may have any reason
-        once = reason is Reason.NOT_AUTHENTICATED and closed.count == 1
-        return self.finding(
-            f"broker {shown}, {reason.value}",
-            f"{text}.",
-            case.advice,
-            closed.seen,
-            filter_text=one_of("connection", connections),
-            severity=Severity.MEDIUM if once else case.severity,
-            certainty=case.certainty,
-            connections=connections,
-        )
+            shown, case = self.context.capture.names.shown(broker), _CLOSING_REASONS[reason]
+            text = (
+                f"{shown} closed {words.counted(closed.count, 'connection')} of {some_of(closed.clients)}:"
+                f" {case.meaning}"
+            )
+            if reason is Reason.IDLE:
+                least, most = span(closed.shortest), span(closed.longest)
+                text += f" for {least}" + ("" if least == most else f" to {most}")
+            elif closed.asked and reason is not Reason.ANSWERED:
+                text += f". The request before: {some_of(closed.asked)}"
+            connections = closed.connections[:_CLOSED_SHOWN]
+            # a single case may have any reason
+            once = reason is Reason.NOT_AUTHENTICATED and closed.count == 1
+            yield self.finding(
+                f"broker {shown}, {reason.value}",
+                f"{text}.",
+                case.advice,
+                closed.seen,
+                filter_text=one_of("connection", connections),
+                severity=Severity.MEDIUM if once else case.severity,
+                certainty=case.certainty,
+                connections=connections,
+            )
 
 
 # ---------------------------------------------------------------- tls_on_plaintext

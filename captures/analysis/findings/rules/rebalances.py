@@ -148,9 +148,8 @@ class BlockedRebalance(GroupRule):
         if running is None or not running.running or runs < self.limit("longest") * MS:
             return
         awaited = running.awaited
-        seen = Occurrences.of([(next(iter(running.evidence), 0), running.time)])
-        for number in running.evidence[1:]:
-            seen.show(number)
+        seen = Occurrences()
+        seen.note_shown(running.evidence, running.time)
         seen.last = max(timeline.last, running.time)
         names = labels.several([each.member for each in awaited])
         waits = (

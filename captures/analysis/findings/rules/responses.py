@@ -311,7 +311,19 @@ class UnansweredRequests(Rule):
             silence.longest = max(silence.longest, waited)
             silence.given_up += over is not None
         for (client, broker), silence in found.items():
-            yield self._finding(client, broker, silence)
+            shown, several = self.context.capture.names.shown(broker), silence.seen.count > 1
+            which = f"{silence.seen.count:,} requests" if several else "A request"
+            left = silence.given_up
+            until = "until the client closed the connection" if left else "and the connection is still open"
+            yield self.finding(
+                f"client {client}, broker {shown}",
+                f"{which} of {client} to {shown} ({some_of(silence.apis)}) got no answer for"
+                f" {'up to ' if several else ''}{span(silence.longest)}, {until}.",
+                "Check whether the broker was up and busy at that time (its log, garbage collection, idle ratio of "
+                "request handlers), whether it knows the API, and whether packets got through (finding tcp_trouble).",
+                silence.seen,
+                filter_text=f"unanswered and {of_client(client)} and broker == {quoted(broker)}",
+            )
 
     def blind(self) -> str:
         packets = self.context.capture.connections.streams.packets.reshape(-1, 2)
@@ -340,24 +352,6 @@ class UnansweredRequests(Rule):
                 waits=_LONGEST_BY_DESIGN.get(key, 0),
             )
         return found
-
-    def _finding(self, client: str, broker: str, silence: _Silence) -> Finding:
-        shown, several = self.context.capture.names.shown(broker), silence.seen.count > 1
-        which = f"{silence.seen.count:,} requests" if several else "A request"
-        over = (
-            "until the client closed the connection"
-            if silence.given_up
-            else "and the connection is still open"
-        )
-        return self.finding(
-            f"client {client}, broker {shown}",
-            f"{which} of {client} to {shown} ({some_of(silence.apis)}) got no answer for"
-            f" {'up to ' if several else ''}{span(silence.longest)}, {over}.",
-            "Check whether the broker was up and busy at that time (its log, garbage collection, idle ratio of "
-            "request handlers), whether it knows the API, and whether packets got through (finding tcp_trouble).",
-            silence.seen,
-            filter_text=f"unanswered and {of_client(client)} and broker == {quoted(broker)}",
-        )
 
 
 def _designed(exchange: Exchange) -> int:

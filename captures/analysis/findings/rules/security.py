@@ -124,35 +124,31 @@ class AuthenticationFailures(Rule):
             if begun.message:
                 refused.messages[begun.message] = None
         for (client, broker, mechanism, principal), refused in found.items():
-            yield self._finding(client, broker, mechanism, principal, refused)
-
-    def _finding(
-        self, client: str, broker: str, mechanism: str, principal: str, refused: _Refusals
-    ) -> Finding:
-        seen, shown = refused.seen, self.context.capture.names.shown(broker)
-        who = f"{client} as {principal}" if principal else client
-        sentence = f"{mechanism} authentication of {who} at {shown} failed on {words.counted(seen.count, 'connection')}"
-        if refused.refusals:
-            sentence += f" ({', '.join(refused.refusals)})"
-        elif refused.by_broker:
-            sentence += ": the broker closed the connection without an answer"
-        else:
-            sentence += ": the client closed the connection before it was done"
-        if refused.messages:
-            sentence += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
-        if seen.count >= self.limit("loop"):
-            rate = seen.count * SECOND / max(seen.last - seen.first, SECOND)
-            sentence += f"; it retried {rate:.1f} times a second for {span(seen.last - seen.first)}"
-        return self.finding(
-            f"client {who}, {mechanism} at {shown}",
-            f"{sentence}.",
-            _authentication_advice(refused),
-            seen,
-            filter_text=f"{_shown_by(refused)} and {one_of('client.host', refused.hosts)}"
-            f" and broker == {quoted(broker)}",
-            certainty=Certainty.OBSERVED if refused.refusals else Certainty.INFERRED,
-            severity=self.severity if seen.count > 1 or _for_good(refused) else Severity.MEDIUM,
-        )
+            seen, shown = refused.seen, self.context.capture.names.shown(broker)
+            who = f"{client} as {principal}" if principal else client
+            failed = words.counted(seen.count, "connection")
+            sentence = f"{mechanism} authentication of {who} at {shown} failed on {failed}"
+            if refused.refusals:
+                sentence += f" ({', '.join(refused.refusals)})"
+            elif refused.by_broker:
+                sentence += ": the broker closed the connection without an answer"
+            else:
+                sentence += ": the client closed the connection before it was done"
+            if refused.messages:
+                sentence += f": {words.clipped(next(iter(refused.messages)), 120)}".rstrip(".")
+            if seen.count >= self.limit("loop"):
+                rate = seen.count * SECOND / max(seen.last - seen.first, SECOND)
+                sentence += f"; it retried {rate:.1f} times a second for {span(seen.last - seen.first)}"
+            yield self.finding(
+                f"client {who}, {mechanism} at {shown}",
+                f"{sentence}.",
+                _authentication_advice(refused),
+                seen,
+                filter_text=f"{_shown_by(refused)} and {one_of('client.host', refused.hosts)}"
+                f" and broker == {quoted(broker)}",
+                certainty=Certainty.OBSERVED if refused.refusals else Certainty.INFERRED,
+                severity=self.severity if seen.count > 1 or _for_good(refused) else Severity.MEDIUM,
+            )
 
 
 def _shown_by(refused: _Refusals) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from captures.analysis.broker_disconnects import BrokerDisconnect, Reason
+from captures.analysis.broker_disconnects import BrokerDisconnect, LastRequest, Reason
 from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client, of_topic
 from captures.analysis.decision_columns import DecisionColumns
@@ -309,8 +309,9 @@ class _VersionRefusals(msgspec.Struct):
     seen: Occurrences = msgspec.field(default_factory=Occurrences)
     versions: dict[tuple[str, int | None], None] = {}
 
-    def add(self, api: str, version: int | None) -> None:
-        self.versions[api, version] = None
+    def add(self, request: Exchange | LastRequest) -> None:
+        self.seen.note(request.number, request.time)
+        self.versions[request.api, request.version] = None
 
 
 class UnsupportedVersions(Rule):
@@ -338,8 +339,7 @@ class UnsupportedVersions(Rule):
         self.context.shared.offered.add(exchange)
         if unexpected(exchange, {ErrorCode.UNSUPPORTED_VERSION}):
             refusals = self._refusals.setdefault((client_name(exchange), exchange.broker), _VersionRefusals())
-            refusals.seen.add(exchange)
-            refusals.add(exchange.api, exchange.version)
+            refusals.add(exchange)
 
     def findings(self) -> Iterator[Finding]:
         for (client, broker), refusals in self._refusals.items():
@@ -356,8 +356,7 @@ class UnsupportedVersions(Rule):
                 continue
             found = unheard if request.api_key == ApiKey.API_VERSIONS else closed
             refused = found.setdefault((closing.client, closing.broker), _VersionRefusals())
-            refused.seen.note(request.number, request.time)
-            refused.add(request.api, request.version)
+            refused.add(request)
         for (client, broker), refused in closed.items():
             yield self._finding(client, broker, refused, closed=True)
         for (client, broker), refused in unheard.items():
