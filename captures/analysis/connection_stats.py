@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import msgspec
 
@@ -117,15 +117,6 @@ class _Sums(msgspec.Struct):
     unanswered_first: dict[str, tuple[int, int]] = {}
     """API -> number and time of the first exchange."""
 
-    def unanswered_since(self) -> int | None:
-        """Return the time of the first unanswered exchange, None if there is none."""
-        return min(self.unanswered_first.values())[1] if self.unanswered_first else None
-
-    def unanswered_apis(self) -> dict[str, int]:
-        """Return the numbers of unanswered exchanges by API: the largest first, equal ones by their first exchange."""
-        by = self.unanswered_first
-        return dict(sorted(self.unanswered.items(), key=lambda item: (-item[1], by[item[0]])))
-
 
 class ConnectionStats:
     """Counts the exchanges of one capture by connection, and adds TCP's figures.
@@ -138,7 +129,7 @@ class ConnectionStats:
         self._capture = capture
         self._round_trips = RoundTrips(capture)
         self.introductions = Introductions()
-        self._sums: dict[int, _Sums] = {}
+        self._sums: defaultdict[int, _Sums] = defaultdict(_Sums)
 
     def add(self, exchange: Exchange) -> None:
         """Count one exchange."""
@@ -154,11 +145,11 @@ class ConnectionStats:
             and response is not None
             and response.version not in (None, response.asked)
         ):
-            self._of(exchange.connection).fallback[response.asked] = response.version or 0
+            self._sums[exchange.connection].fallback[response.asked] = response.version or 0
 
     def count(self, group: ExchangeGroup) -> None:
         """Count exchanges."""
-        sums = self._of(group.connection.connection)
+        sums = self._sums[group.connection.connection]
         sums.exchanges += group.exchanges
         sums.errors += group.errors
         sums.orphans += group.orphans
@@ -170,12 +161,6 @@ class ConnectionStats:
             sums.unanswered[group.api] += group.unanswered
             first = sums.unanswered_first.get(group.api, group.unanswered_first)
             sums.unanswered_first[group.api] = min(first, group.unanswered_first)
-
-    def _of(self, connection: int) -> _Sums:
-        sums = self._sums.get(connection)
-        if sums is None:
-            sums = self._sums[connection] = _Sums()
-        return sums
 
     def result(self, *, begin: int | None = None, end: int | None = None) -> list[ConnectionRow]:
         """Return the connections: troubled ones first, then by exchanges, then by first packet.
@@ -209,7 +194,10 @@ class ConnectionStats:
             ended, reset = f"{ended.partition(' by ')[0]} by kproxy", None
         sent, received = both("end")
         over = known.last_time if ended != OPEN else int(capture.observed_until(connection))
-        since = sums.unanswered_since()
+        first = sums.unanswered_first
+        since = min(first.values())[1] if first else None
+        # the largest first, equal ones by their first exchange
+        unanswered = sorted(sums.unanswered.items(), key=lambda item: (-item[1], first[item[0]]))
         return ConnectionRow(
             connection=connection,
             client=client,
@@ -228,7 +216,7 @@ class ConnectionStats:
             errors=sums.errors,
             versions={api: sorted(used) for api, used in sorted(sums.versions.items())},
             fallback=sums.fallback,
-            unanswered=sums.unanswered_apis(),
+            unanswered=dict(unanswered),
             unanswered_for=None if since is None else over - since,
             orphans=sums.orphans,
             request_bytes=sent,

@@ -7,7 +7,7 @@ frequent events are kept, and the rest is counted.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -76,11 +76,11 @@ class ConnectionStories:
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._stories: dict[int, _Story] = {}
+        self._stories: defaultdict[int, _Story] = defaultdict(_Story)
 
     def add(self, exchange: Exchange) -> None:
         """Process one exchange."""
-        story = self._story(exchange.connection)
+        story = self._stories[exchange.connection]
         silence = exchange.time - story.busy_until
         if story.busy_until and silence >= IDLE:
             story.keep(_Idle(silence, story.busy_until, exchange.number))
@@ -101,28 +101,28 @@ class ConnectionStories:
         codes, names = api_names(columns)
         mix = RowGroups(connection, codes)
         for at, count in zip(mix.first.tolist(), mix.sums(~rows.nothing), strict=True):
-            self._story(int(connection[at])).apis[names[codes[at]]] += count
+            self._stories[int(connection[at])].apis[names[codes[at]]] += count
         last = rows.last(~rows.nothing, by=rows.ends)
         for of, end in zip(connection[last].tolist(), rows.ends[last].tolist(), strict=True):
-            self._story(of).busy_until = end
+            self._stories[of].busy_until = end
         numbers, times = indexes + reader.first, columns.flat("time")
         busy_until = greatest_before(connection, rows.ends)
         silent = np.flatnonzero((busy_until > 0) & (times - busy_until >= IDLE))
         each = (values[silent].tolist() for values in (connection, times, busy_until, numbers))
         for of, time, begin, number in zip(*each, strict=True):
-            self._story(of).keep(_Idle(time - begin, begin, number))
+            self._stories[of].keep(_Idle(time - begin, begin, number))
         troubles = rows.failed, rows.flagged(Flag.UNANSWERED) & ~rows.failed
         kept = [rows.first_of_each(connection, among, MOST) for among in troubles]
         starting = rows.of_api(CONNECTING) | rows.flagged(Flag.SASL_TOKEN)
         starting |= rows.first(~starting & (rows.api_key >= 0))
         for exchange in reader.several(indexes[starting | kept[0] | kept[1]].tolist()):
-            story = self._story(exchange.connection)
+            story = self._stories[exchange.connection]
             self._begin(story, exchange)
             self._trouble(story, exchange)
             yield exchange
         for among, name in zip(troubles, ("errors", "unanswered"), strict=True):
             for of, count in zip(*np.unique(connection[among], return_counts=True), strict=True):
-                setattr(self._story(int(of)), name, int(count))
+                setattr(self._stories[int(of)], name, int(count))
 
     def of(self, row: ConnectionRow) -> list[Moment]:
         """Return the story of a connection, ordered by time.
@@ -150,12 +150,6 @@ class ConnectionStories:
         return dict(story.apis.most_common()) if story else {}
 
     # ------------------------------------------------------------ exchanges
-    def _story(self, connection: int) -> _Story:
-        story = self._stories.get(connection)
-        if story is None:
-            story = self._stories[connection] = _Story()
-        return story
-
     @staticmethod
     def _begin(story: _Story, exchange: Exchange) -> None:
         """Add the moments of the start of the conversation."""

@@ -202,8 +202,7 @@ class DecisionColumns:
     @cached_property
     def erroneous(self) -> Bools:
         """Mask of exchanges with an error, whether it belongs to a normal conversation or not."""
-        found: Bools = self.failed | self.columns.ragged("expected_error_codes").filled
-        return found
+        return self.failed | self.columns.ragged("expected_error_codes").filled
 
     @cached_property
     def group(self) -> Int64s:
@@ -222,8 +221,7 @@ class DecisionColumns:
     @cached_property
     def of_consumers(self) -> Bools:
         """Mask of the Fetch exchanges of consumers."""
-        found: Bools = self.of_api({ApiKey.FETCH}) & (self.columns.flat("replica_id") < 0)
-        return found
+        return self.of_api({ApiKey.FETCH}) & (self.columns.flat("replica_id") < 0)
 
     @cached_property
     def clients(self) -> tuple[Int64s, list[str]]:
@@ -286,8 +284,7 @@ class DecisionColumns:
     def ends(self) -> Int64s:
         """Time of the end of each exchange, ns since the epoch."""
         waited = np.where(self.latency == NO_VALUE, 0, np.maximum(self.latency, 0))
-        found: Int64s = self.columns.flat("time") + waited
-        return found
+        return self.columns.flat("time") + waited
 
     @cached_property
     def closing(self) -> Bools:
@@ -309,13 +306,11 @@ class DecisionColumns:
         """Return a mask of the exchanges whose first group is one of some; ``""`` for exchanges that name none."""
         texts = self.columns.texts("groups") if names else ()
         codes = [code for code, name in enumerate(texts) if (name or "") in names]
-        found: Bools = np.isin(self.group, [*codes, *[-1] * ("" in names)])
-        return found
+        return np.isin(self.group, [*codes, *[-1] * ("" in names)])
 
     def of_api(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs."""
-        found: Bools = np.isin(self.api_key, list(keys))
-        return found
+        return np.isin(self.api_key, list(keys))
 
     def flagged(self, flag: Flag) -> Bools:
         """Return a mask of the exchanges with a flag."""
@@ -352,8 +347,7 @@ class DecisionColumns:
         :param merge: as in :class:`Fact`, like `of_part`
         """
         self.found_facts[what] = Fact(own, merge, of_part)
-        merged: M = self._facts[what] if what in self._facts else merge([own])
-        return merged
+        return self._facts[what] if what in self._facts else merge([own])
 
     def totals(
         self, what: str, keys: Sequence[Hashable], *columns: Sequence[float] | NDArray[Any]
@@ -401,8 +395,7 @@ class DecisionColumns:
             column[kinds.first].tolist() for column in (self.api_key, self.columns.flat("version"))
         )
         chosen = [key >= 0 and wanted(key, version) for key, version in zip(keys, versions, strict=True)]
-        found: Bools = np.array(chosen, np.bool_)[kinds.of]
-        return found
+        return np.array(chosen, np.bool_)[kinds.of]
 
     def of_producers(self, codes: Collection[int]) -> Bools:
         """Return a mask of the Produce exchanges that decide findings about some errors: all if a response has one.

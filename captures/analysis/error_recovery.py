@@ -182,8 +182,7 @@ def may_follow_error(rows: DecisionColumns) -> Bools:
     failed, times = rows.failed, rows.columns.flat("time")
     since = greatest_before(rows.clients[0], np.where(failed, rows.ends, 0))
     steps = rows.of_api([*_RECOVERING, *distinct_values(rows.api_key[failed]).tolist()])
-    found: Bools = steps & (times - since <= SPAN)
-    return found
+    return steps & (times - since <= SPAN)
 
 
 def _cases(exchange: Exchange) -> list[_Case]:

@@ -35,7 +35,7 @@ from captures.analysis.positions import (
     lag_behind,
 )
 from captures.arrays import Bools, Int64s
-from captures.exchanges import Exchange, ExchangeReader, rfc3339
+from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
 from captures.filters.groups import GroupInference
 from captures.json_objects import OrNull, Time
@@ -65,8 +65,7 @@ def needed(api_keys: Int64s) -> Bools:
     If no exchange names a group, there is no lag, and all are False.
     """
     grouped = np.isin(api_keys, list(MEMBER_APIS)).any()
-    found: Bools = np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])
-    return found
+    return np.isin(api_keys, [*NEEDED, *TOPIC_NAMES] if grouped else [])
 
 
 class LagOverTime(msgspec.Struct, frozen=True):
@@ -138,10 +137,6 @@ class LagRow:
     over_time: LagOverTime
     because_of: OrNull[str] = ""
     cluster: str | UnsetType = UNSET
-
-
-def _moment(time: int | None) -> str | None:
-    return None if time is None else rfc3339(time)
 
 
 class _Series(msgspec.Struct):

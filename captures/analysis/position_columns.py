@@ -86,8 +86,7 @@ class PositionColumns:
 
     def of_api(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs."""
-        found: Bools = np.isin(self._key, list(keys))
-        return found
+        return np.isin(self._key, list(keys))
 
     def naming(self, keys: Collection[int]) -> Bools:
         """Return a mask of the exchanges of some APIs that are the first with their group, connection and client ID."""

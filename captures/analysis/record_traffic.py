@@ -109,17 +109,6 @@ class RecordTraffic:
     :param names: returns names of topic IDs
     """
 
-    __slots__ = (
-        "_committed",
-        "_exchange",
-        "_fetched",
-        "_names",
-        "_produced",
-        "_seen",
-        "_seen_of",
-        "sessions",
-    )
-
     def __init__(self, names: Names) -> None:
         self._names = names
         self.sessions = FetchSessions(names)

@@ -21,7 +21,7 @@ or users is not part of the latency, and has a share of its own.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from typing import Any
 
 import msgspec
@@ -124,7 +124,7 @@ class TimeShares:
         self._table = capture.table
         self._round_trips = RoundTrips(capture)
         self._names = names
-        self._sums: dict[str, _Sums] = {}
+        self._sums: defaultdict[str, _Sums] = defaultdict(_Sums)
         self._columns = {name: GrowingArray(np.int64) for name in _MEASURED}
         self._in_broker = {name: GrowingArray(np.int64) for name in ("api", *BrokerLog.TIMES)}
         self._followers: dict[TopicPartition, deque[tuple[int, int]]] = {}
@@ -142,7 +142,7 @@ class TimeShares:
         if by_followers.any():
             in_full |= columns.flat("api_key") == ApiKey.PRODUCE
         api, apis = api_names(columns)
-        sums = [self._of(name) for name in apis]
+        sums = [self._sums[name] for name in apis]
         code_of = {name: code for code, name in enumerate(self._sums)}
         codes = np.array([code_of[name] for name in apis], np.int64)
         paused = np.zeros(len(columns), np.int64)
@@ -187,9 +187,6 @@ class TimeShares:
         followers[produced] = np.minimum(times["remote"].values, latency)[produced]
         return followers, inside
 
-    def _of(self, api: str) -> _Sums:
-        return self._sums.setdefault(api, _Sums())
-
     def _append(self, *values: Any) -> int:
         """Append values of some exchanges, in the order of :data:`_MEASURED`; return the index of the first."""
         first = len(self._columns["api"])
@@ -201,7 +198,7 @@ class TimeShares:
         """Learn from an exchange, whose index in the columns is `index`, what only its content tells."""
         self._settle(exchange.time)
         if exchange.kproxy_time:
-            self._of(exchange.api).kproxy.add(exchange.kproxy_time)
+            self._sums[exchange.api].kproxy.add(exchange.kproxy_time)
         end = exchange.answered_at
         self._columns["end"].array[index] = -1 if end is None else end
         if exchange.latency is None:

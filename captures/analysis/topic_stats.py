@@ -21,7 +21,7 @@ from captures.arrays import Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from captures.meaning import Names
-from captures.meaning.exchange import Body, inner, number
+from captures.meaning.exchange import Body, replica_of
 from captures.meaning.payload import payload
 from captures.meaning.topic_partitions import CARRIERS, asked_for, carried, index, named
 from dissectors.api_keys import ApiKey
@@ -157,7 +157,7 @@ class TopicStats:
         if key in CARRIERS:
             request = exchange.request_body
             response = exchange.response_body
-            client, direction = client_name(exchange), _direction(key, _replica(request))
+            client, direction = client_name(exchange), _direction(key, replica_of(request))
             for name, partition in asked_for(key, request):
                 if name is not None and partition is not None:
                     self._flow(name, partition, direction).add(client, None)
@@ -236,10 +236,6 @@ def _direction(key: int, replica: int) -> int:
     if key == ApiKey.PRODUCE:
         return 0
     return 2 if replica >= 0 else 1
-
-
-def _replica(request: Body) -> int:
-    return number(request, "replica_id", number(inner(request, "replica_state"), "replica_id"))
 
 
 def place_of(holders: tuple[Body, ...]) -> tuple[str | None, int | None]:

@@ -54,8 +54,7 @@ def sent_in_vain(sent: Headers, answered: Headers, since: int) -> int | None:
 
 def ahead(sequence: Int64s, origin: int) -> Int64s:
     """Return the distance of sequence numbers from `origin`, modulo 2^32, as signed numbers."""
-    distance: Int64s = (sequence - origin + _HALF) % _SEQUENCE - _HALF
-    return distance
+    return (sequence - origin + _HALF) % _SEQUENCE - _HALF
 
 
 def suspended(source: Source, sent: Headers, begin: int) -> int | None:

@@ -38,9 +38,8 @@ from captures.analysis.groups.vocabulary import Kind
 from captures.analysis.incidents.history import NEEDED as BY_INCIDENTS
 from captures.analysis.incidents.history import IncidentHistories
 from captures.analysis.incidents.model import Incident
-from captures.analysis.negotiation import Negotiation
+from captures.analysis.negotiation import BrokerOffer, ClientVersions, Matrix, Negotiation, Use
 from captures.analysis.round_trips import RoundTrips
-from captures.analysis.version_matrix import BrokerOffer, ClientVersions, Matrix, Use
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange
 from captures.export.arrow import record_batch

@@ -22,7 +22,6 @@ from typing import Any
 
 from msgspec import json
 
-from captures.analysis.client_compat import ClientCompatibility
 from captures.analysis.client_trace.connections import find_client
 from captures.analysis.client_trace.log import PartyLog, rows_of
 from captures.analysis.client_trace.model import Question, QuestionKind
@@ -30,8 +29,7 @@ from captures.analysis.clients import inventory
 from captures.analysis.clients.client_reader import read_clients
 from captures.analysis.comparison.compare import compare_sides
 from captures.analysis.comparison.side import Side
-from captures.analysis.compat import Compatibility
-from captures.analysis.compat_model import Target
+from captures.analysis.compat import ClientCompatibility, Compatibility, Target
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.groups.history import GroupHistories
 from captures.analysis.journey import Journeys

@@ -14,7 +14,7 @@ from kproxy.cli.options import ClientOption, JobsOption, ReadingOptions, ReportO
 from kproxy.cli.selection import chosen, there_are
 
 if TYPE_CHECKING:
-    from captures.analysis.version_matrix import Matrix
+    from captures.analysis.negotiation import Matrix
     from captures.exchanges import Capture
     from kproxy.text.blocks import Block
 

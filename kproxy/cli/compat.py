@@ -14,7 +14,7 @@ from kproxy.cli.common import usage_errors
 from kproxy.cli.options import JobsOption, ReadingOptions, ReportOptions
 
 if TYPE_CHECKING:
-    from captures.analysis.compat_model import Target
+    from captures.analysis.compat import Target
     from captures.analysis.releases import Line
     from captures.exchanges import Capture
     from kproxy.text.tables import Table
@@ -92,7 +92,7 @@ class CompatRun(
         )
 
     def _judge_brokers(self, line: Line, capture: Capture) -> None:
-        from captures.analysis.client_compat import ClientCompatibility
+        from captures.analysis.compat import ClientCompatibility
         from kproxy.cli.results import BrokersResult
         from kproxy.text import compat as text
 
@@ -123,7 +123,7 @@ def _target(text: str, *, zookeeper: bool) -> Target:
 
     :raises click.UsageError: if it is neither a release nor a file of version ranges
     """
-    from captures.analysis.compat_model import Target
+    from captures.analysis.compat import Target
     from captures.analysis.releases import BrokerRelease, line_of
 
     try:
@@ -143,7 +143,7 @@ def _target_of_file(path: str) -> Target:
     """
     import msgspec
 
-    from captures.analysis.compat_model import Target
+    from captures.analysis.compat import Target
     from captures.meaning.exchange import number, rows
 
     wrong = f"{path} is not output of 'kproxy api-versions --json': "

@@ -11,23 +11,22 @@ from captures.json_objects import OrNull, Time
 
 if TYPE_CHECKING:  # each result is imported only by the command that prints it
     from captures.analysis.api_stats import ApiRow
-    from captures.analysis.client_compat import BrokerFit
     from captures.analysis.client_stats import ClientRow
     from captures.analysis.client_trace.model import TracedClient
     from captures.analysis.clients.inventory import Client
     from captures.analysis.comparison.model import Comparison
-    from captures.analysis.compat_model import ClientVerdict, Target
+    from captures.analysis.compat import BrokerFit, ClientVerdict, Target
     from captures.analysis.connection_stats import ConnectionRow
     from captures.analysis.error_stats import ErrorRow
     from captures.analysis.findings.finding import Finding
     from captures.analysis.incidents.model import Incident
     from captures.analysis.journey.journeys import JourneyResult
     from captures.analysis.lag import LagRow
+    from captures.analysis.negotiation import Matrix
     from captures.analysis.records import CapturedRecord, LoggedRecord
     from captures.analysis.throttling import ThrottleRow
     from captures.analysis.time_shares import ShareRow
     from captures.analysis.topic_stats import TopicRow
-    from captures.analysis.version_matrix import Matrix
     from kproxy.cli.config import Setting
     from kproxy.doctor.examination import Check, Examination
     from kproxy.replay.plan import PlanRow

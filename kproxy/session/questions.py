@@ -155,8 +155,7 @@ def config(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Bloc
 
 def compat(access: Access, text: str, asked: AnswerStyle) -> Steps[Iterable[Block]]:
     """What a broker of another release would refuse, or serve with older versions."""
-    from captures.analysis.compat import Compatibility
-    from captures.analysis.compat_model import Target
+    from captures.analysis.compat import Compatibility, Target
     from captures.analysis.negotiation import TAKEN, learn_versions
     from captures.analysis.releases import BrokerRelease
     from kproxy.text import compat as tables

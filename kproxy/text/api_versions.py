@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.version_matrix import (
+from captures.analysis.negotiation import (
     ClientVersions,
     Limit,
     Matrix,

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from captures.analysis.client_compat import ApiFit, BrokerFit
-from captures.analysis.compat_model import ApiVerdict, ClientVerdict, Report, Verdict
+from captures.analysis.compat import ApiFit, ApiVerdict, BrokerFit, ClientVerdict, Report, Verdict
 from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.version_matrix import shown
+from captures.analysis.negotiation import shown
 from captures.meaning import words
 from captures.names import Names
 from kproxy.text.api_versions import ASKS

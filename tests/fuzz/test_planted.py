@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from captures.analysis import offered_versions
-from captures.analysis.findings.rules import refused_by_kafka_4
+from captures.analysis.findings.rules import versions
 from captures.export.scrub import frames, scrubber
 from captures.packets.tls import keylog
 from captures.tables import partition_rows
@@ -31,8 +31,8 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def negative_versions(patch: pytest.MonkeyPatch) -> None:
     """A version below 0 is too old, and is asked for in a table that has only some APIs."""
     least = offered_versions._KAFKA_4_LEAST
-    patch.setattr(refused_by_kafka_4, "too_old", lambda api, version: version < least.get(api, 0))
-    patch.setattr(refused_by_kafka_4, "kafka_4_least", least.__getitem__)
+    patch.setattr(versions, "too_old", lambda api, version: version < least.get(api, 0))
+    patch.setattr(versions, "kafka_4_least", least.__getitem__)
 
 
 def counts_for_lists(patch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from captures.analysis.comparison.events import finding_differences, rebalance_differences
+from captures.analysis.comparison.differences import (
+    client_differences,
+    finding_differences,
+    latency_differences,
+    rate_differences,
+    rebalance_differences,
+    setting_differences,
+    version_differences,
+)
 from captures.analysis.comparison.model import Comparison, Difference
-from captures.analysis.comparison.parties import client_differences, version_differences
-from captures.analysis.comparison.rates import rate_differences
-from captures.analysis.comparison.settings import setting_differences
 from captures.analysis.comparison.side import Side
-from captures.analysis.comparison.times import latency_differences
 from captures.analysis.groups.model import GroupTimeline
 from captures.meaning import words
 from captures.time_format import span

@@ -26,9 +26,8 @@ from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding
 from captures.analysis.groups.model import GroupTimeline, Rebalance
 from captures.analysis.latency import LatencyStats
-from captures.analysis.negotiation import Negotiation
+from captures.analysis.negotiation import Matrix, Negotiation
 from captures.analysis.time_shares import ShareRow, TimeShares
-from captures.analysis.version_matrix import Matrix
 from captures.arrays import Int64s
 from captures.exchanges import Capture, ExchangeReader, Flag
 from captures.exchanges.columns import NO_VALUE, ExchangeColumns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -34,7 +35,7 @@ class TimeSlicedCounts(Generic[Key]):
     def __init__(self) -> None:
         self._width = _FIRST_WIDTH
         self._begin = self._end = 0
-        self._keys: dict[Key, _IntervalCount] = {}
+        self._keys: defaultdict[Key, _IntervalCount] = defaultdict(_IntervalCount)
 
     def cover(self, time: int) -> None:
         """Extend the covered time to `time`, in ns since the epoch, whether anything is counted there or not."""
@@ -60,9 +61,7 @@ class TimeSlicedCounts(Generic[Key]):
         :param number: number of the exchange
         """
         self.cover(time)
-        counted = self._keys.get(key)
-        if counted is None:
-            counted = self._keys[key] = _IntervalCount()
+        counted = self._keys[key]
         counted.total += count
         at = time // self._width
         counted.slices[at] = counted.slices.get(at, 0) + count
@@ -74,7 +73,7 @@ class TimeSlicedCounts(Generic[Key]):
         if not len(times):
             return
         self.cover_all(times)
-        counted = self._keys.setdefault(key, _IntervalCount())
+        counted = self._keys[key]
         counted.total += len(times)
         slices, counts = np.unique(times // self._width, return_counts=True)
         for at, count in zip(slices.tolist(), counts.tolist(), strict=True):
@@ -87,13 +86,11 @@ class TimeSlicedCounts(Generic[Key]):
 
     def total(self, key: Key) -> int:
         """Return the number of events."""
-        counted = self._keys.get(key)
-        return 0 if counted is None else counted.total
+        return self._keys[key].total if key in self._keys else 0
 
     def examples(self, key: Key) -> tuple[int, ...]:
         """Return numbers of the first exchanges with such an event."""
-        counted = self._keys.get(key)
-        return () if counted is None else tuple(counted.examples)
+        return tuple(self._keys[key].examples) if key in self._keys else ()
 
     def slices(self, key: Key) -> list[int]:
         """Return the number of events in each slice of the covered time."""

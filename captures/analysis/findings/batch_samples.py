@@ -16,7 +16,7 @@ from captures.analysis.exchange_groups import RowGroups
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Occurrences, Severity
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rule import Rule, RuleContext
+from captures.analysis.findings.rule import Rule
 from captures.arrays import Bools, Int64s
 from captures.exchanges import Exchange
 from captures.exchanges.broker_logs import Lack
@@ -128,9 +128,7 @@ class SamplingRule(Rule):
     by_batch: ClassVar[bool]
     unseen = NO_PRODUCE
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self._counted: dict[FlowKey, deque[CountedElements]] = {}
+    _counted: dict[FlowKey, deque[CountedElements]] = {}
 
     def samples(self, codec: Codec, flow: FlowTotals) -> bool:
         """Return whether a flow with a codec is sampled; other flows are not shown at all."""

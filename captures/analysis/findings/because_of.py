@@ -34,15 +34,8 @@ def explain(incidents: Sequence[Incident], found: Iterable[Finding], now: int) -
         cause = causes[finding.cluster].of(finding)
         if cause is not None:
             finding = replace(finding, because_of=cause.id)
-            effect = (
-                "finding",
-                finding.subject,
-                finding.first,
-                finding.sentence,
-                finding.evidence,
-                finding.rule,
-            )
-            cause.consequences.append(Consequence(*effect))
+            effect = finding.subject, finding.first, finding.sentence, finding.evidence, finding.rule
+            cause.consequences.append(Consequence("finding", *effect))
         out.append(finding)
     return out
 

@@ -8,7 +8,7 @@ from captures.analysis.client_identity import client_name
 from captures.analysis.conditions import of_client
 from captures.analysis.findings.finding import Occurrences
 from captures.analysis.topic_stats import place_of
-from captures.exchanges import Capture, Exchange
+from captures.exchanges import Exchange
 from captures.filters.lexer import quoted
 from captures.meaning import Names, ResponseError, words
 from captures.meaning import exchange as exchange_meaning
@@ -16,13 +16,13 @@ from captures.meaning.exchange import text
 from dissectors.api_keys import ASKED_BY_REPLICAS
 from dissectors.error_codes import error_name
 from dissectors.printable import printable
+from dissectors.units import SECOND
 
 UNNAMED = "?"
 """A topic of which neither name nor ID is known."""
 
 NO_PRODUCE = "no Produce request was captured"
 NO_FETCH = "no Fetch of a consumer was captured"
-_LONG = 100_000  # ms
 _LONGEST = 2_000
 """Most characters of a sentence; a client ID may have 32,767."""
 
@@ -124,23 +124,6 @@ def together(parts: Iterable[Occurrences]) -> Occurrences:
     return whole
 
 
-class SimilarConnections:
-    """Similar connections that no exchange shows.
-
-    :ivar seen: when they began
-    """
-
-    __slots__ = ("connections", "seen")
-
-    def __init__(self) -> None:
-        self.seen = Occurrences()
-        self.connections: list[int] = []
-
-    def add(self, capture: Capture, connection: int) -> None:
-        self.seen.note(0, int(capture.connections.first_time[connection]))
-        self.connections.append(connection)
-
-
 def consumer(exchange: Exchange) -> str:
     """Return the client of a Fetch; empty if it is a broker or a controller."""
     return "" if replica_of(exchange) >= 0 else client_name(exchange)
@@ -156,3 +139,38 @@ def transactional_id(exchange: Exchange) -> str:
     """Return the transactional ID in a producer's request; empty if it has none."""
     request = exchange.request_body
     return text(request, "transactional_id") or text(request, "v3_and_below_transactional_id")
+
+
+WINDOW = 10 * SECOND
+"""Length of a period in ns."""
+
+
+class Busiest:
+    """The busiest period of at most 10 seconds; times must be ascending.
+
+    :ivar count: number of events in it
+    """
+
+    __slots__ = ("_begin", "_count", "_span", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._span = 0
+        self._begin = 0
+        self._count = 0
+
+    def add(self, time: int) -> None:
+        """Count an event.
+
+        :param time: ns since the epoch
+        """
+        if not self._count or time - self._begin > WINDOW:
+            self._begin, self._count = time, 0
+        self._count += 1
+        if self._count > self.count:
+            self.count, self._span = self._count, time - self._begin
+
+    @property
+    def rate(self) -> float:
+        """Events per second, over at least a second."""
+        return self.count * SECOND / max(self._span, SECOND)

@@ -7,20 +7,20 @@ send a request could blind it. Its findings may then be incomplete, so it is als
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from captures.analysis.clusters import ONE_CLUSTER, Clusters
+from captures.analysis.clusters import ONE_CLUSTER, UNKNOWN, Clusters, beside
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.because_of import explain
 from captures.analysis.findings.finding import Finding
 from captures.analysis.findings.keys import Key
 from captures.analysis.findings.rule import Rule, RuleContext, times
-from captures.analysis.findings.rule_by_cluster import RuleByCluster
 from captures.analysis.groups.history import HISTORIES
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Trigger
@@ -58,6 +58,45 @@ class InconclusiveRule(NamedTuple):
 
     rule: type[Rule]
     why: str
+
+
+class RuleByCluster(Rule, kw_only=True):
+    """A rule with an instance for each cluster. All exchanges of its APIs decide.
+
+    :param context: that of any instance
+    :param rule: the rule
+    :param parts: its instances, by member of :attr:`Clusters.parts`
+    """
+
+    rule: type[Rule]
+    parts: Mapping[str, Rule]
+    clusters: Clusters
+
+    @property
+    def kind(self) -> type[Rule]:
+        return self.rule
+
+    def add(self, exchange: Exchange) -> None:
+        self.parts[self.clusters.part_of(exchange.connection)].add(exchange)
+
+    def intervened(self, exchange: Exchange) -> None:
+        self.parts[self.clusters.part_of(exchange.connection)].intervened(exchange)
+
+    def findings(self) -> Iterator[Finding]:
+        for part, rule in self.parts.items():
+            for finding in rule.findings():
+                yield replace(finding, cluster=part)
+
+    def blind(self) -> str:
+        """Return why it could not judge known clusters, or not everything in them."""
+        reasons = {part: rule.blind() for part, rule in self.parts.items() if part != UNKNOWN}
+        distinct = {*reasons.values()}
+        if len(distinct) == 1:
+            return distinct.pop()
+        return "; ".join(beside(reason, part) for part, reason in reasons.items() if reason)
+
+    def lacking(self) -> str:
+        return next(iter(self.parts.values())).lacking()
 
 
 class Diagnosis:
@@ -101,7 +140,12 @@ class Diagnosis:
         }
         self._faults = capture.faults
         self._rules = [
-            RuleByCluster(rule, scenes, clusters)
+            RuleByCluster(
+                context=scenes[clusters.parts[0]],
+                rule=rule,
+                parts={part: rule(context) for part, context in scenes.items()},
+                clusters=clusters,
+            )
             if clusters.several and rule.key is not Key.CAPTURE
             else rule(next(iter(scenes.values())))
             for rule in rules
@@ -205,7 +249,7 @@ class Diagnosis:
             for finding in self._faults.contained_items(rule.findings(), _doing(rule.kind))
             if not (excused and finding.evidence and excused.issuperset(finding.evidence))
         ]
-        found = explain(self.groups.incidents, found, self._now(now))
+        found = explain(self.groups.incidents, found, self._capture.latest if now is None else now)
         return sorted(found, key=lambda finding: (-finding.severity, finding.first, finding.key))
 
     @property
@@ -220,9 +264,6 @@ class Diagnosis:
     def incidents(self) -> list[Incident]:
         """The incidents, with the findings that follow from them, as of the latest :meth:`findings`."""
         return self.groups.incidents
-
-    def _now(self, now: int | None) -> int:
-        return now if now is not None else self._capture.latest
 
     def blind(self) -> list[InconclusiveRule]:
         """Return the rules that could not judge, or not everything."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -114,6 +114,14 @@ class Occurrences:
         self._early: list[int] = []
         self._latest = -1
 
+    @classmethod
+    def of(cls, seen: Iterable[tuple[int, int]]) -> Occurrences:
+        """Return occurrences by number of the exchange and time, as for :meth:`note`."""
+        found = cls()
+        for number, time in seen:
+            found.note(number, time)
+        return found
+
     def __bool__(self) -> bool:
         return self.count > 0
 
@@ -131,6 +139,12 @@ class Occurrences:
         self.last = max(self.last, time)
         self.count += 1
         self.show(number)
+
+    def note_shown(self, evidence: Sequence[int], time: int) -> None:
+        """Count one occurrence, in ns since the epoch, that several exchanges show, or none."""
+        self.note(evidence[0] if evidence else 0, time)
+        for number in evidence[1:]:
+            self.show(number)
 
     def note_all(self, numbers: Int64s, times: Int64s) -> None:
         """Count occurrences like repeated calls of :meth:`note`; numbers are ascending, from 1 on."""

@@ -157,10 +157,7 @@ def seen_causes(causes: Iterable[Cause]) -> Occurrences:
     """Return causes as occurrences."""
     seen = Occurrences()
     for cause in causes:
-        first, *more = cause.evidence or (0,)
-        seen.note(first, cause.time)
-        for number in more:
-            seen.show(number)
+        seen.note_shown(cause.evidence, cause.time)
     return seen
 
 

@@ -115,13 +115,11 @@ class _EndPosition(msgspec.Struct):
 class Resets:
     """Follows consumers; exchanges must be added in the order of their numbers.
 
-    :param names: resolves topic IDs
     :ivar found: resets
     :ivar lost: consumers that need a new position
     """
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(self) -> None:
         self.lost: dict[Reader, LostPosition] = {}
         self.found: dict[About, Reset] = {}
         self._fresh: dict[Reader, _EndPosition] = {}
@@ -153,18 +151,21 @@ class Resets:
                 if begin >= 0 and reader in self._fresh:
                     self._measure(self._fresh.pop(reader), begin)
 
-    def offset_fetch(self, exchange: Exchange) -> None:
-        """Add an OffsetFetch, with which a consumer gets the commits of its group."""
+    def offset_fetch(self, exchange: Exchange, names: Names) -> None:
+        """Add an OffsetFetch, with which a consumer gets the commits of its group.
+
+        :param names: resolves topic IDs
+        """
         request, response = exchange.request_body, exchange.response_body
         for body in rows(response, "groups") or (response,):
             group = text(body, "group_id") or text(request, "group_id")
             if group and not number(body, "error_code", 0):
-                self._answered_commits(exchange, group, body)
+                self._answered_commits(exchange, group, body, names)
 
-    def _answered_commits(self, exchange: Exchange, group: str, body: Body) -> None:
+    def _answered_commits(self, exchange: Exchange, group: str, body: Body, names: Names) -> None:
         found = [
             (_reader(exchange, *tp), number(row, "committed_offset", 0))
-            for tp, row in rows_by_partition(body, "topics", self._names)
+            for tp, row in rows_by_partition(body, "topics", names)
             if not number(row, "error_code", 0)
         ]
         for reader, offset in found:
@@ -207,13 +208,16 @@ class Resets:
             if name and count:
                 self._partitions.setdefault(name, count)
 
-    def list_offsets(self, exchange: Exchange) -> None:
-        """Add a ListOffsets, with which a consumer gets offsets to continue at."""
+    def list_offsets(self, exchange: Exchange, names: Names) -> None:
+        """Add a ListOffsets, with which a consumer gets offsets to continue at.
+
+        :param names: resolves topic IDs
+        """
         times = {
             tp: number(row, "timestamp", 0)
-            for tp, row in rows_by_partition(exchange.request_body, "topics", self._names)
+            for tp, row in rows_by_partition(exchange.request_body, "topics", names)
         }
-        for tp, row in rows_by_partition(exchange.response_body, "topics", self._names):
+        for tp, row in rows_by_partition(exchange.response_body, "topics", names):
             lost, offset = self.lost.get(_reader(exchange, *tp)), _offset(row)
             if lost is not None and offset >= 0 and tp in times:
                 time = times[tp]

@@ -1,4 +1,4 @@
-"""The base class of rules: a rule sees exchanges, and reports findings. One file for each.
+"""The base class of rules: a rule sees exchanges, and reports findings.
 
 A rule is asked for findings repeatedly while a capture grows, so that must not change its state. Its state is bounded
 by the number of clients, connections, topics and groups, never by the number of exchanges.
@@ -10,10 +10,12 @@ finds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
+
+import msgspec
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.common import plain
@@ -36,7 +38,7 @@ class Unit(Enum):
     """The unit of a threshold. The value is the suffix of the number."""
 
     COUNT = ""
-    MILLISECONDS = "ms"
+    MS = "ms"
     BYTES = "B"
     PERCENT = "%"
     A_SECOND = "/s"
@@ -56,7 +58,7 @@ class Threshold(NamedTuple):
 
     def shown(self, value: float) -> str:
         """Return a value with its unit, the largest that divides it."""
-        if self.unit is Unit.MILLISECONDS:
+        if self.unit is Unit.MS:
             return words.duration(round(value))
         if self.unit is Unit.BYTES:
             for name, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
@@ -96,13 +98,9 @@ class RuleContext:
         """The groups' current timelines."""
         return self.timelines()
 
-    def endpoints(self, connection: int) -> tuple[str, str]:
-        """Return client and broker of a connection as displayed."""
-        return self.capture.shown_endpoints(connection)
 
-
-class Rule:
-    """Looks for one kind of finding.
+class Rule(msgspec.Struct, eq=False):
+    """Looks for one kind of finding. What it has seen is in its fields.
 
     :param context: what it may use besides exchanges
     :cvar name: name for programs; stable
@@ -115,6 +113,7 @@ class Rule:
     :cvar of_groups: whether it examines the groups' timelines
     :cvar needs: what it needs that a request log lacks
     :cvar effect_of: kind of incidents that may explain its findings
+    :cvar only_after: errors without which no exchange decides anything, and with which all do; empty if that is not so
     :cvar unseen: why it cannot judge if :attr:`saw_any` stays false, in words
     :ivar saw_any: whether it saw anything that it judges
     """
@@ -129,13 +128,16 @@ class Rule:
     of_groups: ClassVar[bool] = False
     needs: ClassVar[Lack | None] = None
     effect_of: ClassVar[EffectOf | None] = None
+    only_after: ClassVar[Collection[int]] = ()
     unseen: ClassVar[str] = ""
 
-    def __init__(self, context: RuleContext) -> None:
-        self.context = context
-        self.saw_any = False
-        self._set_to = {
-            threshold.name: context.limits.get(f"{self.name}.{threshold.name}", threshold.default)
+    context: RuleContext
+    saw_any: bool = False
+    _settings: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        self._settings = {
+            threshold.name: self.context.limits.get(f"{self.name}.{threshold.name}", threshold.default)
             for threshold in self.thresholds
         }
 
@@ -150,7 +152,7 @@ class Rule:
         With these alone, its findings and its blindness are the same. Exchanges in which kproxy intervened are always
         shown.
         """
-        return None
+        return rows.all_if_met(self.only_after) if self.only_after else None
 
     def counted(self) -> Mapping[str, Any]:
         """Return what :meth:`deciding` counted instead of showing it, by value of the key, for another instance."""
@@ -183,7 +185,7 @@ class Rule:
 
     def limit(self, name: str) -> float:
         """Return the value of a threshold."""
-        return self._set_to[name]
+        return self._settings[name]
 
     def finding(
         self,

@@ -70,7 +70,7 @@ def parsed(threshold: Threshold, text: str) -> float | None:
     """Return the value of a threshold, given with its unit, a related unit, or none; None if it is invalid."""
     written = text.strip().replace(",", "").replace(" ", "")
     found = number(written.removesuffix(threshold.unit.value))
-    if found is None and threshold.unit is Unit.MILLISECONDS and (ns := duration(written)) is not None:
+    if found is None and threshold.unit is Unit.MS and (ns := duration(written)) is not None:
         found = ns / MS
     if found is None and threshold.unit is Unit.BYTES:
         found = size(written)

@@ -1,4 +1,4 @@
-"""State that several rules share: each follower is made once, on demand, and gets every exchange once.
+"""State that several rules share: each follower is made once, and gets every exchange once.
 
 Rules get the exchanges one after the other, so it suffices to remember the latest one. A follower can be shared if it
 does not matter which of the rules passes it an exchange first.
@@ -6,7 +6,6 @@ does not matter which of the rules passes it an exchange first.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from captures.analysis.advertised_addresses import AdvertisedAddresses
@@ -51,30 +50,13 @@ class SharedFollowers:
     """The followers of one diagnosis."""
 
     def __init__(self, capture: Capture, names: Names) -> None:
-        self._capture = capture
-        self._names = names
-
-    @cached_property
-    def closings(self) -> OncePerExchange[BrokerDisconnects]:
+        self.closings = OncePerExchange(BrokerDisconnects(capture))
         """Connections that brokers ended."""
-        return OncePerExchange(BrokerDisconnects(self._capture))
-
-    @cached_property
-    def staleness(self) -> OncePerExchange[Staleness]:
+        self.staleness = OncePerExchange(Staleness(names))
         """Episodes of clients with stale metadata."""
-        return OncePerExchange(Staleness(self._names))
-
-    @cached_property
-    def introductions(self) -> OncePerExchange[Introductions]:
+        self.introductions = OncePerExchange(Introductions())
         """The client of each connection."""
-        return OncePerExchange(Introductions())
-
-    @cached_property
-    def offered(self) -> OncePerExchange[OfferedVersions]:
+        self.offered = OncePerExchange(OfferedVersions())
         """The API versions that brokers offer."""
-        return OncePerExchange(OfferedVersions())
-
-    @cached_property
-    def advertised(self) -> OncePerExchange[AdvertisedAddresses]:
+        self.advertised = OncePerExchange(AdvertisedAddresses())
         """The addresses that responses name."""
-        return OncePerExchange(AdvertisedAddresses())

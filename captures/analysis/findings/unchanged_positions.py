@@ -243,8 +243,7 @@ class StuckPositions:
 
     def _on(self, connections: set[int]) -> Bools:
         """Return a mask of the consumers' Fetches on some connections."""
-        found: Bools = self._rows.of_consumers & np.isin(self._rows.connection, [*connections])
-        return found
+        return self._rows.of_consumers & np.isin(self._rows.connection, [*connections])
 
     def _ends(self) -> PartitionOffsets:
         """Return the ends of partitions: high watermarks, and offsets after produced records."""

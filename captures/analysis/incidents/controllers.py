@@ -16,8 +16,8 @@ from typing import NamedTuple
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.nodes import NodeAddresses, concerns
-from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
-from captures.analysis.incidents.registrations import Registrations
+from captures.analysis.incidents.of_brokers import NEEDED as OF_BROKERS
+from captures.analysis.incidents.of_brokers import Registrations
 from captures.exchanges import Exchange
 from captures.exchanges.equal_messages import BodyMemo
 from captures.meaning.exchange import Body, number, rows

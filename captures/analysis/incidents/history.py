@@ -24,7 +24,7 @@ from captures.analysis.incidents.controllers import NEEDED as OF_CONTROLLERS
 from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.incidents import find_incidents, in_order
 from captures.analysis.incidents.model import Incident
-from captures.analysis.incidents.registrations import NEEDED as OF_BROKERS
+from captures.analysis.incidents.of_brokers import NEEDED as OF_BROKERS
 from captures.analysis.slow_answers import NEEDED as BY_SLOW_ANSWERS
 from captures.analysis.slow_answers import SlowAnswers
 from captures.arrays import Bools, Int64s

@@ -11,12 +11,10 @@ from captures.analysis.groups.context import PartitionCounts
 from captures.analysis.groups.labels import Labels, partitions, step
 from captures.analysis.groups.model import GroupTimeline, IncidentReference, Rebalance, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Trigger
-from captures.analysis.incidents.broker_outages import broker_outages
-from captures.analysis.incidents.broker_pauses import broker_pauses
-from captures.analysis.incidents.connectors import explained_by_workers
 from captures.analysis.incidents.controllers import Controllers
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
-from captures.analysis.incidents.of_groups import of_group
+from captures.analysis.incidents.of_brokers import broker_outages, broker_pauses
+from captures.analysis.incidents.of_groups import explained_by_workers, of_group
 from captures.analysis.incidents.periods import Period, Periods
 from captures.analysis.incidents.topic_changes import topic_changes
 from captures.analysis.slow_answers import SlowAnswer

@@ -2,24 +2,513 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from operator import attrgetter
 
-from captures.analysis.groups.calls import GroupCalls
-from captures.analysis.groups.model import Cause, GroupMember, GroupTimeline, ObservedCoordinator
+import msgspec
+
+from captures.analysis.groups.calls import Call, GroupCalls, Join
+from captures.analysis.groups.labels import Labels, partitions
+from captures.analysis.groups.model import (
+    Cause,
+    GroupMember,
+    GroupTimeline,
+    IncidentReference,
+    ObservedCoordinator,
+    Rebalance,
+    TopicPartition,
+)
 from captures.analysis.groups.namesakes import Namesakes
-from captures.analysis.groups.vocabulary import Certainty, TimeoutCause, Trigger
-from captures.analysis.incidents.absences import Absence, absences
-from captures.analysis.incidents.connectors import connector_restarts, is_task
-from captures.analysis.incidents.effects import FOLLOWS, attribute, attribute_those_of
+from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause, Trigger
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.analysis.incidents.periods import Period, Periods
-from captures.analysis.incidents.shared_group_id import shared_group_id
 from captures.meaning import words
 from captures.time_format import span
+from dissectors.error_codes import ErrorCode
 from dissectors.units import SECOND
+
+# ---------------------------------------------------------------- consequences
+
+FOLLOWS = 5 * SECOND
+"""ns after an incident within which a rebalance of one of its members, or a second round, follows from it."""
+
+
+def attribute(incident: Incident, rebalance: Rebalance) -> None:
+    """Make a rebalance a consequence of an incident."""
+    rebalance.because_of = IncidentReference(incident.id, incident.sentence)
+    incident.rebalances.append(rebalance)
+
+
+def attribute_those_of(
+    members: Sequence[str], incident: Incident, timeline: GroupTimeline, given_up: int | None = None
+) -> None:
+    """Make the rebalances that members caused, and second rounds right after them, consequences of an incident.
+
+    :param given_up: when the coordinator removed the last of the members, which may be after the end
+    """
+    end = max(timeline.last if incident.end is None else incident.end, given_up or 0) + SECOND
+    rebalances = timeline.rebalances
+    for first in timeline.caused_by(members):
+        for index in range(first, len(rebalances)):
+            rebalance = rebalances[index]
+            # a member joins before its last sign of life, but not because it ended
+            joined = rebalance.trigger is Trigger.MEMBER_JOINED
+            if (
+                (index > first and rebalance.trigger is not Trigger.COOPERATIVE_FOLLOW_UP)
+                or rebalance.because_of is not None
+                or not incident.begin - (0 if joined else SECOND) <= rebalance.time <= end
+            ):
+                break
+            attribute(incident, rebalance)
+
+
+# ---------------------------------------------------------------- absences
+
+# A process that comes back is identified by its instance ID, or else by its client ID and host: it has new connections,
+# and joins without a member ID or is another member. A process that rejoins on one of its connections never ended.
+
+_OVERLAP = 100_000_000
+"""ns by which the last call of the former member and the first of the next may overlap."""
+_MOST_IDS = 100
+"""Latest member IDs of an instance that an absence has: it may rejoin several times before the next assignment."""
+
+
+class Absence(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which a member's process was away.
+
+    :ivar who: its label
+    :ivar identity: what identifies it when it comes back
+    :ivar begin: time of its last sign of life
+    :ivar end: when it joined again; None if that was not seen
+    :ivar session_end: how its session ended; None if it left, or was back before
+    :ivar left: whether it sent LeaveGroup
+    :ivar given_up: when the coordinator removed the former member; None if it did not have to
+    :ivar static: whether it has an instance ID
+    :ivar session: its session timeout in ns; None if unknown
+    :ivar members: member IDs before and after
+    :ivar places: partitions that it had
+    :ivar evidence: numbers of exchanges
+    """
+
+    who: str
+    identity: tuple[str, str]
+    begin: int
+    end: int | None
+    session_end: SessionEnd | None
+    left: bool
+    given_up: int | None
+    static: bool
+    session: int | None
+    members: tuple[str, ...]
+    places: frozenset[TopicPartition]
+    evidence: tuple[int, ...]
+
+    @property
+    def crashed(self) -> bool:
+        """Whether its process died, surely or possibly."""
+        return self.session_end is not None and self.session_end.cause is TimeoutCause.PROCESS_DIED
+
+    @property
+    def certainty(self) -> Certainty:
+        """The certainty of how it ended."""
+        return Certainty.INFERRED if self.session_end is None else self.session_end.certainty
+
+    @property
+    def partitions(self) -> str:
+        """The partitions that it had, in words."""
+        return partitions(self.places)
+
+
+def absences(timeline: GroupTimeline, calls: GroupCalls | None) -> list[Absence]:
+    """Return the absences of a group's members, in the order of their starts."""
+    labels = Labels(timeline)
+    found = [*_dynamic(timeline, labels), *_static(timeline, calls, labels)]
+    return sorted(found, key=lambda each: each.begin)
+
+
+def _dynamic(timeline: GroupTimeline, labels: Labels) -> Iterator[Absence]:
+    timeouts = _causes(timeline, Trigger.SESSION_TIMEOUT)
+    departures = _causes(timeline, Trigger.MEMBER_LEFT)
+    known = [member for member in timeline.members if member.instance is None]
+    namesakes, assignments = Namesakes(known), _Assignments(timeline)
+    for member in known:
+        timeout, departure = timeouts.get(member.member), departures.get(member.member)
+        if timeout is None and departure is None:
+            continue
+        begin = member.last if timeout is None or timeout.silence is None else timeout.time - timeout.silence
+        after = namesakes.after(member, begin - _OVERLAP - 1)
+        if after is None and timeout is None:
+            continue  # a member that left is not absent
+        same = after is not None and bool(set(after.connections) & set(member.connections))
+        why = None if timeout is None or timeout.session_end is None else timeout.session_end.cause
+        if same and why in (None, TimeoutCause.PROCESS_DIED, TimeoutCause.CLOSED_IN_ORDER):
+            continue  # it was never away
+        cause = timeout or departure
+        yield Absence(
+            who=labels.of("", member.client) if after is not None else labels.of(member.member),
+            identity=(member.client, member.host),
+            begin=begin,
+            end=None if after is None else after.first,
+            session_end=None if timeout is None else timeout.session_end,
+            left=timeout is None,
+            given_up=None if timeout is None else timeout.time,
+            static=False,
+            session=member.session_timeout,
+            members=(member.member, *(() if after is None else (after.member,))),
+            places=assignments.of((member.member,), begin),
+            evidence=() if cause is None else cause.evidence,
+        )
+
+
+class _Instance(msgspec.Struct):
+    """The state of an instance ID while the calls are read.
+
+    :ivar members: its member IDs, in order
+    :ivar connections: connections of its process
+    :ivar last: time of its last sign of life; None before the first
+    :ivar fenced: whether one of its member IDs was fenced: its process continued when another one replaced it
+    """
+
+    members: dict[str, None] = {}
+    connections: set[int] = set()
+    last: int | None = None
+    fenced: bool = False
+
+    def returns(self, call: Call) -> bool:
+        """Return whether a call is the first of a process that replaces it."""
+        rejoins = isinstance(call, Join) and not call.asked_as and bool(self.members)
+        return rejoins and call.connection not in self.connections and not self.fenced
+
+    def latest_members(self) -> tuple[str, ...]:
+        """Return its latest :data:`_MOST_IDS` member IDs, in order."""
+        return tuple(islice(reversed(self.members), _MOST_IDS))[::-1]
+
+
+def _static(timeline: GroupTimeline, calls: GroupCalls | None, labels: Labels) -> Iterator[Absence]:
+    timeouts = _Timeouts(timeline)
+    members, assignments = timeline.by_id(), _Assignments(timeline)
+    reported: set[int] = set()
+    every = [] if calls is None else calls.ordered()
+    fenced = {call.member for call in every if call.error == ErrorCode.FENCED_INSTANCE_ID}
+    instances: dict[str, _Instance] = {}
+    names: dict[str, str] = {}
+    for call in every:
+        name = call.instance or names.get(call.member)
+        if not name or not call.member or call.error:
+            continue
+        names.setdefault(call.member, name)
+        instance = instances.setdefault(name, _Instance())
+        if instance.last is not None and instance.returns(call):
+            timeout = timeouts.between(name, instance.last, call.time)
+            if timeout is not None:
+                reported.add(id(timeout))
+            member, former = members.get(call.member), instance.latest_members()
+            yield Absence(
+                who=labels.of(call.member, name),
+                identity=(name, ""),
+                begin=instance.last,
+                end=call.time,
+                session_end=None if timeout is None else timeout.session_end,
+                left=False,
+                given_up=None if timeout is None else timeout.time,
+                static=True,
+                session=None if member is None else member.session_timeout,
+                members=(*former, call.member),
+                places=assignments.of(former, instance.last),
+                evidence=(
+                    *(() if timeout is None else timeout.evidence),
+                    *((call.number,) if call.number else ()),
+                ),
+            )
+            instance.connections = set()
+        instance.members[call.member] = None
+        instance.fenced |= call.member in fenced
+        instance.connections.add(call.connection)
+        instance.last = max(instance.last or 0, call.latest)
+    for timeout in timeouts:
+        if id(timeout) in reported:
+            continue
+        begin = timeout.time - (timeout.silence or 0)
+        member = members.get(timeout.member)
+        yield Absence(
+            who=labels.of(timeout.member, timeout.client),
+            identity=(timeout.instance or "", ""),
+            begin=begin,
+            end=None,
+            session_end=timeout.session_end,
+            left=False,
+            given_up=timeout.time,
+            static=True,
+            session=None if member is None else member.session_timeout,
+            members=(timeout.member,),
+            places=assignments.of((timeout.member,), begin),
+            evidence=timeout.evidence,
+        )
+
+
+class _Timeouts:
+    """Session timeouts of static members, by instance ID and in the order of time."""
+
+    def __init__(self, timeline: GroupTimeline) -> None:
+        self._causes: dict[str, list[Cause]] = {}
+        for rebalance in timeline.rebalances:
+            for cause in rebalance.causes:
+                if cause.session_end is not None and cause.instance is not None:
+                    self._causes.setdefault(cause.instance, []).append(cause)
+        for causes in self._causes.values():
+            causes.sort(key=_time_of)
+
+    def __iter__(self) -> Iterator[Cause]:
+        for causes in self._causes.values():
+            yield from causes
+
+    def between(self, instance: str, begin: int, end: int) -> Cause | None:
+        """Return the first timeout of an instance from `begin` to `end`; None if there is none."""
+        causes = self._causes.get(instance, [])
+        index = bisect_left(causes, begin, key=_time_of)
+        return causes[index] if index < len(causes) and causes[index].time <= end else None
+
+
+def _causes(timeline: GroupTimeline, trigger: Trigger) -> dict[str, Cause]:
+    return {
+        cause.member: cause
+        for rebalance in timeline.rebalances
+        for cause in rebalance.causes
+        if cause.trigger is trigger
+    }
+
+
+class _Assignments:
+    """The assignments of a group over time."""
+
+    def __init__(self, timeline: GroupTimeline) -> None:
+        self._times: list[int] = []
+        self._assigned: list[Mapping[str, Iterable[TopicPartition]]] = []
+        for rebalance in timeline.rebalances:
+            if rebalance.assigned:
+                self._times.append(rebalance.time)
+                self._assigned.append(rebalance.assigned)
+
+    def of(self, members: tuple[str, ...], time: int) -> frozenset[TopicPartition]:
+        """Return the partitions at `time` of a member with any of the IDs `members`."""
+        index = bisect_right(self._times, time)
+        assigned = self._assigned[index - 1] if index else {}
+        return frozenset(each for member in members for each in assigned.get(member, ()))
+
+
+def _time_of(cause: Cause) -> int:
+    return cause.time
+
+
+# ---------------------------------------------------------------- connectors
+
+# Such a consumer ends because its connector was changed, or because workers joined or left; neither is a deployment of
+# consumers. The group of the workers shows which of the two it was, if it was captured.
+
+_TASK = re.compile(r"connector-consumer-(.+)-\d+")
+"""Client ID of the consumer of a task, unless the connector overrides it (Worker.java, ``baseConsumerConfigs``)."""
+
+_HEARTBEAT = 4 * SECOND
+"""ns by which the last sign of life of a task's consumer may precede that of its worker: it sends a heartbeat every 3 s
+(heartbeat.interval.ms), and may be waiting for an answer to its last one."""
+
+_DELAY = (10 + 300) * SECOND
+"""ns for which the tasks of a worker that ended wait for its return: the defaults of session.timeout.ms and
+scheduled.rebalance.max.delay.ms (KIP-415)."""
+
+
+def is_task(away: Absence) -> bool:
+    """Return whether an absent member is the consumer of a sink connector's task."""
+    return _TASK.fullmatch(away.identity[0]) is not None
+
+
+def connector_restarts(timeline: GroupTimeline, away: Iterable[Absence]) -> Iterator[Incident]:
+    """Yield the restarts of a connector's tasks; those that began together are one."""
+    together: list[Absence] = []
+    for each in sorted(away, key=lambda each: each.begin):
+        if together and each.begin - together[-1].begin > FOLLOWS:
+            yield _connector_restart(timeline, together)
+            together = []
+        together.append(each)
+    if together:
+        yield _connector_restart(timeline, together)
+
+
+def _connector_restart(timeline: GroupTimeline, away: Sequence[Absence]) -> Incident:
+    names = list(dict.fromkeys(each.identity[0] for each in away))
+    match = _TASK.fullmatch(names[0])
+    ends = [each.end for each in away if each.end is not None]
+    back = len(ends) == len(away)
+    longest = max((each.end - each.begin for each in away if each.end is not None), default=0)
+    tasks = "it" if len(names) == 1 else "them"
+    again = f" and restarted {tasks} after {'up to ' * (len(ends) > 1)}{span(longest)}" if ends else ""
+    lost = "" if back else "; not all were seen again" if ends else ", not seen again"
+    made = Incident(
+        kind=IncidentKind.CONNECTOR_RESTART,
+        begin=away[0].begin,
+        end=max(ends) if back else None,
+        who=tuple(names),
+        sentence=f"Kafka Connect stopped {words.counted(len(names), 'task')} of connector "
+        f"{words.line(match[1] if match else '')} ({words.several(names)}){again}{lost}.",
+        evidence=_numbers(away),
+    )
+    attribute_those_of(_ids(away), made, timeline, max(each.given_up or 0 for each in away))
+    return made
+
+
+def explained_by_workers(found: Sequence[Incident], timelines: Iterable[GroupTimeline]) -> list[Incident]:
+    """Return incidents, with those of connectors merged into incidents of workers, or naming the workers' rebalance."""
+    workers = [timeline for timeline in timelines if timeline.of_workers]
+    groups = {timeline.group for timeline in workers}
+    of_workers = [each for each in found if not groups.isdisjoint(each.groups)]
+    kept = []
+    for incident in found:
+        if incident.kind is IncidentKind.CONNECTOR_RESTART:
+            root = next((each for each in of_workers if _began_in(incident, each)), None)
+            if root is not None:
+                for rebalance in incident.rebalances:
+                    attribute(root, rebalance)
+                root.groups |= incident.groups
+                continue
+            _name_cause(incident, [each for timeline in workers for each in timeline.rebalances])
+        kept.append(incident)
+    return kept
+
+
+def _began_in(incident: Incident, other: Incident) -> bool:
+    end = other.begin + _DELAY if other.end is None else other.end
+    return other.begin - _HEARTBEAT <= incident.begin <= end + FOLLOWS
+
+
+def _name_cause(incident: Incident, rebalances: Iterable[Rebalance]) -> None:
+    """Add the cause of the workers' nearest rebalance to a restart of tasks, if there was one at that time."""
+    near = [each for each in rebalances if abs(each.time - incident.begin) <= FOLLOWS]
+    if near:
+        nearest = min(near, key=lambda each: abs(each.time - incident.begin))
+        cause = nearest.cause
+        incident.groups[nearest.group] = None
+        incident.sentence = f"{incident.sentence.removesuffix('.')}: {cause.sentence}."
+        incident.evidence = tuple(sorted({*incident.evidence, *cause.evidence}))
+
+
+# ---------------------------------------------------------------- shared group id
+
+_TOGETHER = SECOND
+"""Shortest time in ns that members are in a group together to count as two applications."""
+
+
+def shared_group_id(timeline: GroupTimeline) -> Incident | None:
+    """Return the incident of several applications using a group at the same time; None if there is none."""
+    if timeline.protocol_type not in ("", "consumer"):
+        return None
+    members = [
+        member
+        for member in sorted(timeline.members, key=lambda each: each.first)
+        if member.subscription and member.spans and member.gone - member.first >= _TOGETHER
+    ]
+    if len({member.subscription for member in members}) < 2:
+        return None
+    strangers = _Strangers(members)
+    begin = min((member.first for member in members if strangers.at_beginning(member)), default=None)
+    end = max((member.gone for member in members if strangers.at_end(member)), default=None)
+    if begin is None or end is None:
+        return None
+    parties: dict[tuple[str, ...], list[GroupMember]] = {}
+    for member in members:
+        if strangers.beside(member):
+            parties.setdefault(member.subscription, []).append(member)
+    made = _shared_incident(timeline, parties, begin, end)
+    smallest = min(parties.values(), key=lambda party: (len(party), -party[0].first))
+    attribute_those_of([member.member for member in smallest], made, timeline)
+    for rebalance in timeline.rebalances:
+        # the leader sees other topics when an application arrives or leaves
+        changed = rebalance.trigger is Trigger.PARTITIONS_CHANGED and begin <= rebalance.time <= end + FOLLOWS
+        if changed and rebalance.because_of is None:
+            attribute(made, rebalance)
+    return made
+
+
+class _Presence(msgspec.Struct):
+    """When some members arrived and left, each in the order of time."""
+
+    joined: list[int] = []
+    left: list[int] = []
+
+    def count(self, came_until: int, went_from: int) -> int:
+        """Return how many arrived at `came_until` or before, and left at `went_from` or later.
+
+        :param went_from: must not be after the departure of any member that arrived after `came_until`
+        """
+        return bisect_right(self.joined, came_until) - bisect_left(self.left, went_from)
+
+
+class _Strangers:
+    """Counts members of other clients with another subscription, without comparing all pairs."""
+
+    def __init__(self, members: Iterable[GroupMember]) -> None:
+        self._all = _Presence()
+        self._some: dict[object, _Presence] = {}
+        for member in members:
+            for presence in (self._all, *self._alike(member)):
+                insort(presence.joined, member.first)
+                insort(presence.left, member.gone)
+
+    def beside(self, member: GroupMember) -> bool:
+        """Return whether one was present long enough together with `member`."""
+        return self._any(member, member.gone - _TOGETHER, member.first + _TOGETHER)
+
+    def at_beginning(self, member: GroupMember) -> bool:
+        """Return whether one was present when `member` arrived, and stayed long enough."""
+        return self._any(member, member.first, member.first + _TOGETHER)
+
+    def at_end(self, member: GroupMember) -> bool:
+        """Return whether one had been present long enough when `member` left."""
+        return self._any(member, member.gone - _TOGETHER, member.gone)
+
+    def _any(self, member: GroupMember, came_until: int, went_from: int) -> bool:
+        same_topics, same_client, same_both = (
+            presence.count(came_until, went_from) for presence in self._alike(member)
+        )
+        return self._all.count(came_until, went_from) > same_topics + same_client - same_both
+
+    def _alike(self, member: GroupMember) -> Iterator[_Presence]:
+        for key in (member.subscription, member.client, (member.subscription, member.client)):
+            yield self._some.setdefault(key, _Presence())
+
+
+def _shared_incident(
+    timeline: GroupTimeline, parties: dict[tuple[str, ...], list[GroupMember]], begin: int, end: int
+) -> Incident:
+    labels = Labels(timeline)
+    wishes = [
+        f"{labels.several(member.member for member in members)}: "
+        f"{words.several(words.line(topic) for topic in topics)}"
+        for topics, members in parties.items()
+    ]
+    apart = not set.intersection(*(set(topics) for topics in parties))
+    group = words.line(timeline.group)
+    what = (
+        f"{len(parties)} applications used group {group}"
+        if apart
+        else f"Members of group {group} subscribed to different topics"
+    )
+    members = [member for party in parties.values() for member in party]
+    return Incident(
+        kind=IncidentKind.SHARED_GROUP_ID,
+        begin=begin,
+        end=end,
+        who=tuple(dict.fromkeys(labels.of(member.member) for member in members)),
+        sentence=f"{what} for {span(end - begin)} ({'; '.join(wishes)}).",
+        certainty=Certainty.INFERRED if apart else Certainty.POSSIBLE,
+        alternatives=() if apart else ("a rollout that changes the subscription",),
+        evidence=tuple(sorted({member.spans[0].number for member in members} - {0})),
+    )
+
+
+# ---------------------------------------------------------------- all incidents of a group
 
 APART = 120 * SECOND
 """Longest time in ns from the end of one restart to the start of the next in a rolling restart."""
@@ -341,11 +830,8 @@ def _others(away: Sequence[Absence]) -> tuple[str, ...]:
 
 
 def _least_sure(away: Sequence[Absence]) -> Certainty:
-    return (
-        Certainty.POSSIBLE
-        if any(each.certainty is Certainty.POSSIBLE for each in away)
-        else Certainty.INFERRED
-    )
+    possible = any(each.certainty is Certainty.POSSIBLE for each in away)
+    return Certainty.POSSIBLE if possible else Certainty.INFERRED
 
 
 # ---------------------------------------------------------------- coordinators

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from captures.analysis.groups.context import PartitionCountChange, PartitionCounts
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import Certainty, Trigger
-from captures.analysis.incidents.effects import FOLLOWS, attribute
 from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.of_groups import FOLLOWS, attribute
 from captures.meaning import words
 from captures.time_format import span
 from dissectors.units import SECOND

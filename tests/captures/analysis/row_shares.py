@@ -16,7 +16,7 @@ class RowShares(TimeShares):
         self._throttles = Throttles()
 
     def add(self, exchange: Exchange) -> None:
-        sums = self._of(exchange.api)
+        sums = self._sums[exchange.api]
         throttle = self._throttles.of(exchange)
         sums.note(throttle)
         latency = -1 if exchange.latency is None else max(exchange.latency, 0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from captures.analysis.client_compat import BrokerFit, ClientCompatibility
-from captures.analysis.compat_model import Verdict
+from captures.analysis.compat import BrokerFit, ClientCompatibility, Verdict
 from captures.analysis.releases import BrokerRelease, line_of
 from captures.exchanges import Exchange
 from tests.captures.analysis.kit import exchange

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.compat import Compatibility
-from captures.analysis.compat_model import ApiVerdict, Report, Target, Verdict
+from captures.analysis.compat import ApiVerdict, Compatibility, Report, Target, Verdict
 from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.negotiation import learn_versions

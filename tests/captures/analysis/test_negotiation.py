@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from captures.analysis.negotiation import Negotiation
-from captures.analysis.version_matrix import ClientVersions, Limit, Matrix, Use, WarningKind, shown
+from captures.analysis.negotiation import ClientVersions, Limit, Matrix, Negotiation, Use, WarningKind, shown
 from captures.exchanges import Exchange, ExchangeReader, Flag, open_capture
 from captures.json_objects import to_json
 from tests.captures.analysis.kit import body, error, exchange

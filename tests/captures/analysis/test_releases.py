@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.negotiation import Negotiation, learn_versions
+from captures.analysis.negotiation import Negotiation, Range, learn_versions
 from captures.analysis.releases import (
     _SERVED,
     _UNSTABLE,
@@ -22,7 +22,6 @@ from captures.analysis.releases import (
     lines_serving,
     name_of,
 )
-from captures.analysis.version_matrix import Range
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from captures.exchanges.columns import ExchangeColumns
 from dissectors.apis import NAMES, version_limits

@@ -12,7 +12,7 @@ import zstandard
 
 from captures.analysis.clusters import Clusters
 from captures.analysis.findings.keys import Key
-from captures.analysis.findings.rules.slow_broker import SlowBroker
+from captures.analysis.findings.rules.responses import SlowBroker
 from captures.exchanges import Capture, Exchange, ExchangeReader, open_capture
 from captures.export.pcapng_writer import Packet, PcapngWriter
 from captures.filters import compile_filter

@@ -12,7 +12,7 @@ import pytest
 
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
-from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
+from captures.analysis.findings.rules.versions import RefusedByKafka4
 from captures.exchanges import Exchange
 from captures.json_objects import to_json
 from captures.packets import CaptureError

@@ -61,7 +61,7 @@ def test_the_shape_is_the_documented_one() -> None:
 
 
 def test_the_words_are_documented() -> None:
-    from captures.analysis.version_matrix import Limit, WarningKind
+    from captures.analysis.negotiation import Limit, WarningKind
 
     documented = (ROOT / "docs" / "api-versions.md").read_text()
     for word in (*WarningKind, *Limit):

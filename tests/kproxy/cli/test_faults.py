@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner, Result
 
-from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
+from captures.analysis.findings.rules.versions import RefusedByKafka4
 from captures.exchanges import Exchange, ExchangeReader
 from captures.exchanges.single import SingleConnection
 from captures.export import mermaid
@@ -564,7 +564,7 @@ RESULTS: list[tuple[list[str], str, str]] = [
     ),
     (
         ["compat", "--client-version", "4.0"],
-        "captures.analysis.client_compat.ClientCompatibility._broker",
+        "captures.analysis.compat.ClientCompatibility._broker",
         "judging",
     ),
     (["diff", str(SAMPLE)], "captures.analysis.comparison.compare.rate_differences", "comparing rates"),

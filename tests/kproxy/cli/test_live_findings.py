@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import Rule
-from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
-from captures.analysis.findings.rules.commit_failures import CommitFailures
+from captures.analysis.findings.rules.members import CommitFailures
+from captures.analysis.findings.rules.rebalances import BlockedRebalance
 from captures.analysis.incidents.model import Consequence, Incident, IncidentKind
 from captures.exchanges import ExchangeReader, open_capture
 from dissectors.units import SECOND
@@ -83,7 +84,7 @@ class GrowingRule(Rule):
     """Finds something that grows."""
 
     name = "growing"
-    seen: tuple[tuple[Severity, int], ...] = (
+    seen: ClassVar[tuple[tuple[Severity, int], ...]] = (
         (Severity.LOW, 1),
         (Severity.LOW, 9),
         (Severity.LOW, 10),
@@ -107,7 +108,7 @@ class GrowingRule(Rule):
             last=0,
         )
 
-    _asked = 0
+    _asked: int = 0
 
 
 @pytest.mark.usefixtures("always")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
+from captures.analysis.findings.rules.rebalances import SessionTimeouts
 from captures.exchanges import Exchange
 from captures.export.pcapng_writer import PcapngWriter
 from captures.live.recorder import Match

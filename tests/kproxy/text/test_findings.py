@@ -9,9 +9,8 @@ import pytest
 
 from captures.analysis.findings.diagnosis import InconclusiveRule
 from captures.analysis.findings.finding import MOST_EVIDENCE, Finding, Severity
-from captures.analysis.findings.rules.group_full import GroupFull
-from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.members import GroupFull
+from captures.analysis.findings.rules.rebalances import SessionTimeouts, SlowPolls
 from captures.analysis.groups.vocabulary import Certainty
 from kproxy.text.blocks import markdown_lines, text_lines
 from kproxy.text.findings import FindingsText, by_reason, rule_lines, verdict

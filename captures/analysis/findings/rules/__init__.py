@@ -1,1 +1,1 @@
-"""The rules, one file for each. Shared code is in the parent package."""
+"""The rules, by subject. Shared code is in the parent package."""

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from captures.analysis.comparison.rates import EventCount, proof, rate, times
+from captures.analysis.comparison.differences import EventCount, proof, rate, times
 
 
 def poisson_at_most(count: int, mean: float) -> float:

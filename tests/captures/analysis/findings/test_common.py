@@ -17,7 +17,7 @@ from captures.analysis.findings.common import (
     with_errors,
 )
 from captures.analysis.findings.finding import Occurrences
-from captures.analysis.findings.rules.request_storms import RequestStorms
+from captures.analysis.findings.rules.responses import RequestStorms
 from captures.filters import compile_filter
 from dissectors.units import SECOND
 from tests.captures.analysis.findings.cluster_kit import of_exchanges, spoken

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,7 +13,7 @@ from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Occurrences, Severity
-from captures.analysis.findings.rule import Rule, RuleContext
+from captures.analysis.findings.rule import Rule
 from captures.arrays import Bools
 from captures.exchanges import Exchange, ExchangeReader, open_capture
 from captures.exchanges.columns import ExchangeColumns
@@ -28,9 +29,7 @@ class CountingRule(Rule):
     name = "counting"
     apis = None
 
-    def __init__(self, context: RuleContext) -> None:
-        super().__init__(context)
-        self.seen = Occurrences()
+    seen: Occurrences = msgspec.field(default_factory=Occurrences)
 
     def add(self, exchange: Exchange) -> None:
         self.seen.add(exchange)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from captures.analysis.findings.finding import MOST_EVIDENCE, Occurrences, Severity
 from captures.analysis.findings.rule import Threshold, Unit, times
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.rebalances import SlowPolls
 from captures.json_objects import to_json
 from tests.captures.analysis.findings.group_kit import made
 
@@ -59,7 +59,7 @@ def test_thresholds_have_units() -> None:
     shown = {unit: Threshold("name", 1, unit, "").shown(12_000) for unit in Unit}
     assert shown == {
         Unit.COUNT: "12,000",
-        Unit.MILLISECONDS: "12s",
+        Unit.MS: "12s",
         Unit.BYTES: "12,000 B",
         Unit.PERCENT: "12,000%",
         Unit.A_SECOND: "12,000/s",

@@ -13,8 +13,8 @@ from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.keys import Key, bucket_of, buckets
 from captures.analysis.findings.rule import Rule
-from captures.analysis.findings.rules.producer_fenced import ProducerFenced
-from captures.analysis.findings.rules.topics_auto_created import TopicsAutoCreated
+from captures.analysis.findings.rules.metadata import TopicsAutoCreated
+from captures.analysis.findings.rules.transactions import ProducerFenced
 from captures.exchanges import Exchange
 from captures.exchanges.columns import ExchangeColumns
 from tests.captures.export.files import DATA, SAMPLE

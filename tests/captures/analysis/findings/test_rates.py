@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.analysis.findings.rates import Busiest
+from captures.analysis.findings.common import Busiest
 from tests.captures.analysis.findings.record_kit import SECOND
 
 

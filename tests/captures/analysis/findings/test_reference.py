@@ -6,8 +6,7 @@ import re
 
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.reference import reference
-from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.rebalances import SessionTimeouts, SlowPolls
 
 
 def test_every_rule_has_a_place_and_a_link() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.refused_members import MOST_SEEN
-from captures.analysis.findings.rules.group_full import GroupFull
-from captures.analysis.findings.rules.inconsistent_protocols import InconsistentProtocols
-from captures.analysis.findings.rules.instance_conflicts import InstanceConflicts
+from captures.analysis.findings.rules.members import (
+    MOST_SEEN,
+    GroupFull,
+    InconsistentProtocols,
+    InstanceConflicts,
+)
 from tests.captures.analysis.findings.group_kit import made, of_exchanges, of_recording
 from tests.captures.analysis.kit import error, exchange
 

@@ -9,8 +9,8 @@ import pytest
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.rule import Threshold, Unit
 from captures.analysis.findings.rule_selection import UnknownRuleError, chosen, limits, parsed
-from captures.analysis.findings.rules.heartbeat_gaps import HeartbeatGaps
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.members import HeartbeatGaps
+from captures.analysis.findings.rules.rebalances import SlowPolls
 
 
 def test_rules_are_chosen_by_name() -> None:
@@ -46,9 +46,9 @@ def test_a_later_setting_wins() -> None:
 @pytest.mark.parametrize(
     ("unit", "text", "value"),
     [
-        (Unit.MILLISECONDS, "250", 250),
-        (Unit.MILLISECONDS, "250ms", 250),
-        (Unit.MILLISECONDS, "2min", 120_000),
+        (Unit.MS, "250", 250),
+        (Unit.MS, "250ms", 250),
+        (Unit.MS, "2min", 120_000),
         (Unit.BYTES, "1,024", 1024),
         (Unit.BYTES, "64 KiB", 65_536),
         (Unit.BYTES, "10 B", 10),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from pkgutil import iter_modules
 from random import Random
 from typing import Any
 
 import pytest
 
+from captures.analysis.findings import rules
 from captures.analysis.findings.all import RULES
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import MOST_EVIDENCE
@@ -25,9 +28,11 @@ DATA = CAPTURES.parent
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def test_names_are_unique_and_rules_are_alone_in_their_files() -> None:
+def test_names_are_unique_and_every_rule_is_listed() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
-    assert [rule.__module__.rpartition(".")[2] for rule in RULES] == [rule.name for rule in RULES]
+    modules = [import_module(f"{rules.__name__}.{found.name}") for found in iter_modules(rules.__path__)]
+    named = [each for module in modules for each in vars(module).values() if hasattr(each, "name")]
+    assert {each for each in named if isinstance(each, type) and issubclass(each, Rule)} == set(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

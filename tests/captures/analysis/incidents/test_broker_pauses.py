@@ -8,8 +8,8 @@ import pytest
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents import broker_pauses as module
-from captures.analysis.incidents.broker_pauses import broker_pauses
 from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.of_brokers import broker_pauses
 from captures.analysis.slow_answers import SlowAnswer, SlowAnswers
 from captures.exchanges import Capture, ExchangeReader, open_capture
 from dissectors.api_keys import ApiKey

@@ -6,8 +6,8 @@ import pytest
 
 from captures.analysis.groups.model import GroupTimeline
 from captures.analysis.groups.vocabulary import CONNECT, Kind
-from captures.analysis.incidents.connectors import explained_by_workers
 from captures.analysis.incidents.model import Incident, IncidentKind
+from captures.analysis.incidents.of_groups import explained_by_workers
 from dissectors.units import SECOND
 
 

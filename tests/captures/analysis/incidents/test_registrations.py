@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.groups.vocabulary import Certainty
 from captures.analysis.incidents.model import Incident, IncidentKind
-from captures.analysis.incidents.registrations import Registrations
+from captures.analysis.incidents.of_brokers import Registrations
 from captures.exchanges import Capture, Exchange, open_capture
 from dissectors.api_keys import ApiKey
 from dissectors.units import SECOND

@@ -9,7 +9,7 @@ import pytest
 
 from captures.analysis.groups.model import GroupMember, GroupTimeline, Span
 from captures.analysis.groups.vocabulary import Kind, Phase
-from captures.analysis.incidents.shared_group_id import shared_group_id
+from captures.analysis.incidents.of_groups import shared_group_id
 from dissectors.units import SECOND
 
 

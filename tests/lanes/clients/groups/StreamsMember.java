@@ -36,7 +36,7 @@ public class StreamsMember {
         say("start", "");
         streams.start();
         String latest = "";
-        while (!closing.await(100, TimeUnit.MILLISECONDS)) {
+        while (!closing.await(100, TimeUnit.MS)) {
             TreeSet<String> active = new TreeSet<>();
             TreeSet<String> standby = new TreeSet<>();
             for (ThreadMetadata thread : streams.metadataForLocalThreads()) {

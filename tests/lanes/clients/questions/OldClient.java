@@ -22,12 +22,12 @@ public class OldClient {
         settings.put("max.block.ms", Integer.toString(PATIENCE_MS));
         KafkaProducer<String, String> producer = new KafkaProducer<>(settings);
         try {
-            producer.send(new ProducerRecord<>(arguments[1], arguments[2], "old")).get(PATIENCE_MS, TimeUnit.MILLISECONDS);
+            producer.send(new ProducerRecord<>(arguments[1], arguments[2], "old")).get(PATIENCE_MS, TimeUnit.MS);
             say("delivered", "");
         } catch (Exception refused) {
             say("failed", refused.toString());
         }
-        producer.close(0, TimeUnit.MILLISECONDS);
+        producer.close(0, TimeUnit.MS);
         settings.put("client.id", arguments[2] + "-taker");
         settings.put("group.id", "g-" + arguments[2]);
         settings.put("auto.offset.reset", "earliest");

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from captures.analysis.findings.common import NO_FETCH
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.aborted_data_read import AbortedDataRead
+from captures.analysis.findings.rules.transactions import AbortedDataRead
 from dissectors.records import Record
 from dissectors.records.build import build_batch
 from tests.captures.analysis.findings.group_kit import made, of_exchanges

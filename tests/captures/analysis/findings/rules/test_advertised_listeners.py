@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.advertised_listeners import AdvertisedListeners
-from captures.analysis.findings.rules.unreachable_brokers import UnreachableBrokers
+from captures.analysis.findings.rules.connections import AdvertisedListeners, UnreachableBrokers
 from captures.packets import ACK, RST, SYN
 from tests.captures.analysis.findings.cluster_kit import (
     MS,

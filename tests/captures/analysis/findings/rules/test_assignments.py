@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.differing_subscriptions import DifferingSubscriptions
-from captures.analysis.findings.rules.members_without_partitions import MembersWithoutPartitions
-from captures.analysis.findings.rules.skewed_assignment import SkewedAssignment
+from captures.analysis.findings.rules.rebalances import (
+    DifferingSubscriptions,
+    MembersWithoutPartitions,
+    SkewedAssignment,
+)
 from captures.analysis.groups.model import GroupTimeline, Rebalance, TopicPartition
 from captures.analysis.groups.vocabulary import Kind
 from tests.captures.analysis.findings.group_kit import made, of_recording, of_timelines

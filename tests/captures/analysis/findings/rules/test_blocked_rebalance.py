@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.blocked_rebalance import BlockedRebalance
+from captures.analysis.findings.rules.rebalances import BlockedRebalance
 from captures.analysis.groups.model import AwaitedMember
 from captures.analysis.groups.vocabulary import Kind
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines

@@ -8,9 +8,9 @@ import pytest
 
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rule import RuleContext
-from captures.analysis.findings.rules.closed_by_broker import ClosedByBroker
-from captures.analysis.findings.rules.unanswered_requests import UnansweredRequests
-from captures.analysis.findings.rules.unsupported_versions import UnsupportedVersions
+from captures.analysis.findings.rules.connections import ClosedByBroker
+from captures.analysis.findings.rules.responses import UnansweredRequests
+from captures.analysis.findings.rules.versions import UnsupportedVersions
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import ExchangeReader, Flag, open_capture
 from captures.packets import ACK, FIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.commit_failures import CommitFailures
+from captures.analysis.findings.rules.members import CommitFailures
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges, of_recording
 from tests.captures.analysis.groups.kit import timeline

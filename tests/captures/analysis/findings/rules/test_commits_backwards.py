@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.commits_backwards import CommitsBackwards
+from captures.analysis.findings.rules.positions import CommitsBackwards
 from tests.captures.analysis.findings.group_kit import made as made_rule
 from tests.captures.analysis.findings.group_kit import of_exchanges
 from tests.captures.analysis.findings.record_kit import commit, made, of_recording, offset_fetch

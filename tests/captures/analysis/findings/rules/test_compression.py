@@ -7,8 +7,7 @@ import random
 from captures.analysis.findings.batch_samples import worth_a_look
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.compression_grows import CompressionGrows
-from captures.analysis.findings.rules.no_compression import NoCompression
+from captures.analysis.findings.rules.batches import CompressionGrows, NoCompression
 from dissectors.records import Codec
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, of_recording, produce

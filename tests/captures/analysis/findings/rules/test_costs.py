@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.long_stops import LongStops
-from captures.analysis.findings.rules.records_doubled import RecordsDoubled
+from captures.analysis.findings.rules.rebalances import LongStops, RecordsDoubled
 from captures.analysis.groups.model import Rebalance, RepeatedFetch, Stop, TopicPartition
 from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines

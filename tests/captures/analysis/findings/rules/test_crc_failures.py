@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.crc_failures import CrcFailures
+from captures.analysis.findings.rules.batches import CrcFailures
 from captures.exchanges import Flag
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, fetch, of_recording, produce

@@ -6,7 +6,7 @@ from typing import Any
 
 from captures.analysis.findings.common import NO_FETCH
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.empty_fetches import EmptyFetches
+from captures.analysis.findings.rules.fetches import EmptyFetches
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import MS, NOW, batch, fetch, of_recording

@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.findings.rule import RuleContext
-from captures.analysis.findings.rules.hanging_transactions import HangingTransactions
+from captures.analysis.findings.rules.transactions import HangingTransactions
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import of_exchanges, unread
 from tests.captures.analysis.findings.record_kit import NOW, SECOND, batch, fetch, made, of_recording, produce

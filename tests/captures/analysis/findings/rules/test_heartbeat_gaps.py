@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from captures.analysis.findings.finding import Finding
-from captures.analysis.findings.rules.heartbeat_gaps import HeartbeatGaps
+from captures.analysis.findings.rules.members import HeartbeatGaps
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges, of_recording, of_timelines
 from tests.captures.analysis.groups.kit import timeline

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.down_conversion import DownConversion
-from captures.analysis.findings.rules.old_message_formats import OldMessageFormats
+from captures.analysis.findings.rules.versions import DownConversion, OldMessageFormats
 from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, fetch, of_recording, produce

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.positions_reset import PositionsReset
+from captures.analysis.findings.rules.positions import PositionsReset
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import of_exchanges

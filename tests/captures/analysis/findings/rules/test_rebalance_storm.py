@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.finding import Finding, Severity
-from captures.analysis.findings.rules.rebalance_storm import RebalanceStorm
+from captures.analysis.findings.rules.rebalances import RebalanceStorm
 from captures.analysis.groups.vocabulary import Certainty, Trigger
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines
 from tests.captures.analysis.groups.kit import cause, rebalance, timeline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.record_too_large import RecordTooLarge
+from captures.analysis.findings.rules.refused_records import RecordTooLarge
 from tests.captures.analysis.findings.group_kit import of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, of_recording, produce
 

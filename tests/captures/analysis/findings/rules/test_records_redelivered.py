@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.analysis.findings.finding import Finding, Severity
-from captures.analysis.findings.rules.records_redelivered import RecordsRedelivered
+from captures.analysis.findings.rules.fetches import RecordsRedelivered
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from dissectors.api_keys import ApiKey

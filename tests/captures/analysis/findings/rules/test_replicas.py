@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.controller_moves import ControllerMoves
-from captures.analysis.findings.rules.coordinator_unavailable import CoordinatorUnavailable
-from captures.analysis.findings.rules.isr_changes import IsrChanges
-from captures.analysis.findings.rules.not_enough_replicas import NotEnoughReplicas
-from captures.analysis.findings.rules.slow_followers import SlowFollowers
+from captures.analysis.findings.rules.metadata import ControllerMoves, CoordinatorUnavailable
+from captures.analysis.findings.rules.replication import IsrChanges, NotEnoughReplicas, SlowFollowers
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.cluster_kit import SECOND, asked, of_exchanges, of_recording, spoken
 

@@ -9,12 +9,11 @@ import pytest
 
 from captures.analysis.findings.finding import Severity
 from captures.analysis.findings.rule import Rule
-from captures.analysis.findings.rules.connection_churn import ConnectionChurn
-from captures.analysis.findings.rules.down_conversion import DownConversion
-from captures.analysis.findings.rules.group_full import GroupFull
-from captures.analysis.findings.rules.inconsistent_protocols import InconsistentProtocols
-from captures.analysis.findings.rules.metadata_storms import MetadataStorms
-from captures.analysis.findings.rules.request_storms import RequestStorms
+from captures.analysis.findings.rules.connections import ConnectionChurn
+from captures.analysis.findings.rules.members import GroupFull, InconsistentProtocols
+from captures.analysis.findings.rules.metadata import MetadataStorms
+from captures.analysis.findings.rules.responses import RequestStorms
+from captures.analysis.findings.rules.versions import DownConversion
 from captures.exchanges import Exchange
 from captures.packets import ACK, FIN
 from tests.captures.analysis.findings.cluster_kit import (

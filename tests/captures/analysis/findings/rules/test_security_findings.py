@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.authentication_failures import AuthenticationFailures
-from captures.analysis.findings.rules.authorization_failures import AuthorizationFailures
-from captures.analysis.findings.rules.other_protocols import OtherProtocols
-from captures.analysis.findings.rules.tls_on_plaintext import TlsOnPlaintext
+from captures.analysis.findings.rules.connections import OtherProtocols, TlsOnPlaintext
+from captures.analysis.findings.rules.security import AuthenticationFailures, AuthorizationFailures
 from captures.analysis.groups.vocabulary import Certainty
 from captures.packets import ACK, FIN
 from tests.captures.analysis.findings.cluster_kit import (

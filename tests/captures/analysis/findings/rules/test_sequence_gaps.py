@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.sequence_gaps import SequenceGaps
+from captures.analysis.findings.rules.refused_records import SequenceGaps
 from tests.captures.analysis.findings.group_kit import of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, produce
 

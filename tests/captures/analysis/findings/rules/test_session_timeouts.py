@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.session_timeouts import SessionTimeouts
+from captures.analysis.findings.rules.rebalances import SessionTimeouts
 from captures.analysis.groups.vocabulary import Certainty, SessionEnd, TimeoutCause, Trigger
 from tests.captures.analysis.findings.group_kit import made, of_recording, of_timelines
 from tests.captures.analysis.groups.kit import SECOND, at, cause, rebalance, timeline

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.capture_losses import CaptureLosses
-from captures.analysis.findings.rules.slow_broker import SlowBroker
-from captures.analysis.findings.rules.tcp_trouble import TcpTrouble
-from captures.analysis.findings.rules.throttling import ThrottledClients
+from captures.analysis.findings.rules.network import CaptureLosses, TcpTrouble
+from captures.analysis.findings.rules.responses import SlowBroker, ThrottledClients
 from captures.exchanges import Exchange, open_capture
 from captures.interventions import TcpSample
 from captures.packets import ACK, PSH

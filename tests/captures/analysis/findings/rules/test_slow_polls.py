@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from captures.analysis.findings.rules.slow_polls import SlowPolls
+from captures.analysis.findings.rules.rebalances import SlowPolls
 from captures.analysis.groups.model import Span
 from captures.analysis.groups.vocabulary import Certainty, Phase
 from tests.captures.analysis.findings.group_kit import of_recording, of_timelines

@@ -6,7 +6,7 @@ import pytest
 
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.small_batches import SmallBatches
+from captures.analysis.findings.rules.batches import SmallBatches
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import NOW, SECOND, batch, of_recording, produce

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.clients_that_do_not_refresh import ClientsThatDoNotRefresh
-from captures.analysis.findings.rules.stale_metadata import StaleMetadata
+from captures.analysis.findings.rules.metadata import ClientsThatDoNotRefresh, StaleMetadata
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.cluster_kit import SECOND, of_exchanges, of_recording, spoken

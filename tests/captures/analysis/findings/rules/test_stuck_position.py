@@ -6,7 +6,7 @@ from typing import Any
 
 from captures.analysis.findings.common import NO_FETCH
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.stuck_position import StuckPosition
+from captures.analysis.findings.rules.positions import StuckPosition
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made, of_exchanges

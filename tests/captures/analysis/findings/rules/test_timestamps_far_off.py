@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.timestamps_far_off import TimestampsFarOff
+from captures.analysis.findings.rules.batches import TimestampsFarOff
 from tests.captures.analysis.findings.group_kit import of_exchanges
 from tests.captures.analysis.findings.record_kit import MS, NOW, batch, of_recording, produce
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from captures.analysis.findings.common import NO_FETCH
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.tiny_fetches import TinyFetches
+from captures.analysis.findings.rules.fetches import TinyFetches
 from tests.captures.analysis.findings.group_kit import made, of_exchanges
 from tests.captures.analysis.findings.record_kit import batch, fetch, of_recording
 

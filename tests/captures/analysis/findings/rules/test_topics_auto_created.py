@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.topics_auto_created import TopicsAutoCreated
+from captures.analysis.findings.rules.metadata import TopicsAutoCreated
 from captures.analysis.groups.vocabulary import Certainty
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import of_exchanges

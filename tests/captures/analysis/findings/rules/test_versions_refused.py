@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.refused_by_kafka_4 import RefusedByKafka4
-from captures.analysis.findings.rules.unsupported_versions import UnsupportedVersions
+from captures.analysis.findings.rules.versions import RefusedByKafka4, UnsupportedVersions
 from captures.analysis.groups.vocabulary import Certainty
 from tests.captures.analysis.findings.cluster_kit import of_exchanges, of_recording, spoken
 

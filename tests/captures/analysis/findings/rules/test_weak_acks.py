@@ -8,7 +8,7 @@ import pytest
 
 from captures.analysis.findings.common import NO_PRODUCE
 from captures.analysis.findings.finding import Severity
-from captures.analysis.findings.rules.weak_acks import WeakAcks
+from captures.analysis.findings.rules.batches import WeakAcks
 from captures.exchanges import Exchange
 from tests.captures.analysis.findings.group_kit import made as rule_of
 from tests.captures.analysis.findings.group_kit import of_exchanges
