@@ -114,6 +114,24 @@ def test_a_rule_names_the_cluster_of_its_broker(clusters: tuple[str, ...], rule:
         Inspection(clusters=clusters).rules.add(rule)
 
 
+@pytest.mark.parametrize(
+    ("clusters", "named", "why"),
+    [
+        (("east", "west"), "cluster == wset", "there is no cluster wset.*did you mean west"),
+        (("east", "west"), "api == Fetch and not cluster in {west, north}", "no cluster north.*there are east, west"),
+        (("",), "cluster == east", "there is no cluster east.*no cluster has a name here"),
+    ],
+)  # fmt: skip
+def test_a_filter_of_a_rule_or_hold_names_a_cluster_that_there_is(
+    clusters: tuple[str, ...], named: str, why: str
+) -> None:
+    inspection = Inspection(clusters=clusters)
+    with pytest.raises(ValueError, match=f"(?s){why}"):
+        inspection.rules.add(f"{named} => delay 1s")
+    with pytest.raises(ValueError, match=f"(?s){why}"):
+        inspection.holds.set_filter(named)
+
+
 def test_the_only_cluster_needs_no_name_in_a_rule() -> None:
     rules = Inspection(clusters=("east",)).rules
     rules.add("broker 2 down")
