@@ -95,6 +95,8 @@ def test_the_recording_names_the_broker_of_a_connection_again(tmp_path: Path) ->
                     await client.ask(METADATA, 12, ALL_TOPICS)
                     (session,) = proxy.plane.sessions
                     await until(lambda: proxy.plane.network(session)["broker"] is not None)
+                    (shown,) = commands(proxy.plane)["connections"]({})
+                    assert shown["connection"] == 0  # as in what is recorded
 
     run(test)
     comment = as_comment(UpstreamBroker(cluster="east", node_id=NODE)).encode()
