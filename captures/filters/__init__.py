@@ -22,7 +22,7 @@ from captures.filters.complete import Candidate, complete
 from captures.filters.context import Context
 from captures.filters.describe import reference
 from captures.filters.errors import FilterError
-from captures.filters.filter import Filter, compile_filter, context_of
+from captures.filters.filter import Filter, compile_filter, context_of, unknown_cluster
 from captures.filters.groups import GroupInference
 from captures.filters.table_columns import TableColumns
 
@@ -37,4 +37,5 @@ __all__ = [
     "complete",
     "context_of",
     "reference",
+    "unknown_cluster",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import tzinfo
 from typing import NamedTuple
@@ -19,8 +19,10 @@ from captures.faults import Faults
 from captures.filters import binding, bodies, grammar
 from captures.filters.columns import compile_columns, fields_of, needs_bodies
 from captures.filters.context import NO_CONTEXT, Context
+from captures.filters.errors import FilterError, did_you_mean
 from captures.filters.fields import Field
 from captures.filters.groups import INFERRING, GroupInference
+from captures.filters.nodes import Compare, Name, OneOf, Value, leaves
 from captures.filters.paths import Path
 from captures.filters.predicates import Mask
 from captures.filters.table_columns import TableColumns
@@ -284,6 +286,30 @@ def compile_filter(text: str, zone: tzinfo | None = None) -> Filter:
     :raises FilterError: at the character where it stops making sense
     """
     return Filter(text, zone)
+
+
+def unknown_cluster(wanted: Filter, names: Collection[str]) -> FilterError | None:
+    """Return the error of a filter that compares with the name of a cluster that does not exist, None if it does not.
+
+    :param names: those of all clusters; empty ones do not count
+    """
+    known = [name for name in names if name]
+    for leaf in leaves(grammar.parse(wanted.text)):
+        match leaf:
+            case Compare(Name("cluster"), "==", value):
+                values: tuple[Value, ...] = (value,)
+            case OneOf(Name("cluster"), values):
+                pass
+            case _:
+                continue
+        for each in values:
+            if each.text not in known:
+                there = f"there are {', '.join(known)}" if known else "no cluster has a name here"
+                hint = did_you_mean(each.text, known) or there
+                return FilterError(
+                    f"there is no cluster {each.text}", wanted.text, each.position, each.length, hint
+                )
+    return None
 
 
 def context_of(reader: ExchangeReader, wanted: Filter | None = None) -> Context:

@@ -98,7 +98,8 @@ def of_field(field: Field, operator: str, value: Value, zone: tzinfo | None) -> 
             return _error(operator, value)
         case Kind.ADDRESS | Kind.HOST if operator == EQUAL:
             if field.name == "broker" and value.text.isdecimal():
-                hint = f"a broker is compared by its address: :{value.text} for a port, host:9092, 10.0.0.0/8"
+                other = f"broker.id == {value.text} is its node ID"
+                hint = f"a broker is compared by its address: :{value.text} for a port, host:9092, 10.0.0.0/8; {other}"
                 raise BadValueError(f"{value.text} is not the address of a broker", hint)
             return _address(kind, value)
         case _:

@@ -15,9 +15,9 @@ from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import Request, build_opener
+from urllib.request import Request
 
-from captures.http import NoRedirects
+from captures.http import opener_within
 from captures.payloads.avro import AvroDecoder
 from captures.payloads.payload import Payload, PayloadError, SchemaError
 from captures.payloads.protobuf import ProtobufDecoder, compiled
@@ -88,7 +88,6 @@ class SchemaRegistry:
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-        self._opener = build_opener(NoRedirects)
         self._known: dict[int, _Schema | None] = {}
         self._lost = False
         self.failures: list[str] = []
@@ -157,7 +156,7 @@ class SchemaRegistry:
 
     def _asked(self, path: str) -> Any:
         request = Request(f"{self._url}{path}", headers=self._headers)  # noqa: S310  # http or https, see above
-        with self._opener.open(request, timeout=_SECONDS) as answer:
+        with opener_within(_SECONDS) as opener, opener.open(request, timeout=_SECONDS) as answer:
             text = answer.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise SchemaError(f"its answer is larger than {_MOST_BYTES >> 20} MiB")

@@ -39,8 +39,9 @@ class AttachRun:
         self._options = options
         self._ui = opens_ui(options, printing=bool(options.count))
         since = None if options.from_start else time_ns()
-        self._output = LiveOutput(options, count=options.count, since=since)
         self._client = ControlClient(run.control_socket, options.control and not self._ui)
+        clusters = list(self._client.call("status")["clusters"]) or [""]
+        self._output = LiveOutput(options, count=options.count, since=since, clusters=clusters)
         self._gone = Event()
         self._stopped = Event()
         self._capture: GrowingCapture | None = None

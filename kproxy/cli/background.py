@@ -1,6 +1,6 @@
 """Commands that continue in the background: the process that the user started ends when the work has begun.
 
-background = continue_in_background()      # continues in another process
+background = continue_in_background(keeps_pipes=False)      # continues in another process
 ...                                        # open what can fail; errors are shown, and end both
 background.begun()                         # now the first process ends with exit code 0
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from typing import NoReturn
 
@@ -21,13 +22,19 @@ class Background:
     """The process that continues.
 
     :param descriptor: file descriptor that the first process reads from
+    :param keeps_pipes: whether it goes on to write to pipes, whose readers then wait for its end
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, keeps_pipes: bool) -> None:
         self._descriptor = descriptor
+        self._keeps_pipes = keeps_pipes
+
+    def lets_go(self, number: int) -> bool:
+        """Return whether nothing is written to a file descriptor any more once the work has begun."""
+        return os.isatty(number) or (not self._keeps_pipes and stat.S_ISFIFO(os.fstat(number).st_mode))
 
     def begun(self) -> None:
-        """Detach from the terminal and end the first process. Output to files and pipes continues.
+        """Detach from the terminal and end the first process. Output to files continues, and that to pipes if asked.
 
         :raises BrokenPipeError: if the first process was killed while it waited, so that this one has to end too
         """
@@ -38,12 +45,12 @@ class Background:
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         for number in (1, 2):
-            if os.isatty(number):
+            if self.lets_go(number):
                 os.dup2(nowhere, number)
         os.close(nowhere)
 
 
-def continue_in_background() -> Background:
+def continue_in_background(*, keeps_pipes: bool) -> Background:
     """Continue in a new process; the first one waits until that has begun, and ends.
 
     If the new process ends before, the first one ends with its exit code.
@@ -56,7 +63,7 @@ def continue_in_background() -> Background:
         os.close(writer)
         _wait(process, reader)
     os.close(reader)
-    return Background(writer)
+    return Background(writer, keeps_pipes=keeps_pipes)
 
 
 def _wait(process: int, reader: int) -> NoReturn:

@@ -110,19 +110,24 @@ def names_of(hosts: Sequence[str]) -> Names:
         raise click.UsageError(f"--hosts: {error.filename} cannot be read: {error.strerror}") from None
 
 
-def filter_option(text: str | None, zone: tzinfo | None) -> Filter | None:
+def filter_option(text: str | None, zone: tzinfo | None, clusters: Sequence[str] = ()) -> Filter | None:
     """Return the filter of ``-Y``, None if it was not given.
 
+    :param clusters: names of all clusters; empty if they are not known
     :raises click.UsageError: with a caret under the position of the error
     """
     if text is None:
         return None
-    from captures.filters import FilterError, compile_filter
+    from captures.filters import FilterError, compile_filter, unknown_cluster
 
     try:
-        return compile_filter(text, zone)
+        wanted = compile_filter(text, zone)
+        unknown = unknown_cluster(wanted, clusters) if clusters else None
+        if unknown is not None:
+            raise unknown
     except FilterError as error:
         raise click.UsageError(f"invalid filter: {error.render()}") from None
+    return wanted
 
 
 def read_all(capture: Capture) -> None:

@@ -77,10 +77,10 @@ class LiveOutput:
     ) -> None:
         self.showing = ExchangeOutput(options)
         zone = self.showing.zone
-        wanted = filter_option(options.wanted, zone)
+        wanted = filter_option(options.wanted, zone, clusters)
         self._quiet = quiet
         self._selecting = ExchangeSelection(wanted, zone=zone, count=None if quiet else count, since=since)
-        self._keep = filter_option(keep, zone)
+        self._keep = filter_option(keep, zone, clusters)
         self._look = look
         self._otlp = otlp
         self._spans: LiveSpans | None = None

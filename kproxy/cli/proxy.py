@@ -294,7 +294,7 @@ def proxy(options: ProxyOptions) -> None:
     if options.detach and _watches(options):
         from kproxy.cli.background import continue_in_background
 
-        background = continue_in_background()
+        background = continue_in_background(keeps_pipes=_prints(options))
     from kproxy.cli.proxy_run import ProxyRun
 
     quiet = options.quiet or (options.detach and not _prints(options))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -102,7 +101,7 @@ class ProxyRun:
             notice(f"an earlier proxy ended uncleanly; what it recorded is in {left.path / 'capture'}")
         folder = RunFolder.create(self._settings.listen[1])
         settings = replace(self._settings, run_folder=str(folder.path))
-        leaves_terminal = self._background is not None and sys.stderr.isatty()
+        leaves_terminal = self._background is not None and self._background.lets_go(2)
         plane = PlaneProcess(settings, self._on_event, discards_errors=leaves_terminal)
         before = signal.signal(signal.SIGUSR1, self._output.keep_now)
         try:

@@ -40,7 +40,7 @@ class ReadOptions(ShowingOptions, ReadingOptions, JobsOption, TimeOptions):
     """Options of ``kproxy read``."""
 
     files: tuple[str, ...] = argument("FILE...", type=click.Path(allow_dash=True))
-    number: Count | None = option("--exchange", help="Show exchange N byte by byte.")
+    number: Count | None = option("--exchange", help="Show exchange N byte by byte, or as JSON (--json).")
     follow: bool = option("-F", "--follow", help="Follow a FILE that is still being written, like tail -f.")
     count: Count | None = option("-c", "--count", help="Stop after N exchanges.")
     wanted: FilterString | None = option(
@@ -169,10 +169,7 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
         several: Callable[[Sequence[int]], Iterable[Exchange | ExchangeBlock]] = reader.several
         if not bodies:
             several = summarised.blocks if by_block else summarised.several
-        if self.options.frame_numbers:
-            from captures.export.packets import PacketFinder
-
-            self._finder = PacketFinder(capture)
+        self._find_frames(capture)
         if not showing.as_json:
             showing.begin(list(reader.bares(indexes[:SAMPLE].tolist())))
         with closing(in_parallel(reader, indexes, partial(self._share, capture), several)) as shares:
@@ -183,6 +180,12 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
                     tally.merge(counted)
         if self.write is not None:
             self._shown = reader.rows[indexes].tolist()
+
+    def _find_frames(self, capture: Capture) -> None:
+        if self.options.frame_numbers:
+            from captures.export.packets import PacketFinder
+
+            self._finder = PacketFinder(capture)
 
     def _followed(self, items: Iterable[T], position: Callable[[T], int], total: int) -> Iterator[T]:
         """Yield the items, with a progress bar unless the printed output itself shows the progress."""
@@ -219,14 +222,18 @@ class ReadRun(CaptureRun[ReadOptions], short_help="Show the exchanges of a captu
             raise click.UsageError(f"there is no exchange {number}: the capture has {len(capture.table):,}")
         exchange = reader.exchange(number - 1)
         self._shown.append(exchange.row)
-        parts = [iter([Lines(None, self.showing.zone).line(exchange)])]
         tokens = exchange.request is exchange.response is None  # raw SASL tokens have no fields
-        if tokens:
-            parts.append(exchange_tree(exchange))
+        if self.showing.as_json:
+            self._find_frames(capture)
+            for piece, _ in self._share(capture, [exchange]):
+                self.showing.write(piece)
         else:
-            parts += [traced_exchange(exchange), problem_lines(exchange)]
-        for part in parts:
-            echo_lines(capture.faults.contained_items(part, SHOWING, number))
+            parts = [iter([Lines(None, self.showing.zone).line(exchange)])]
+            parts += (
+                [exchange_tree(exchange)] if tokens else [traced_exchange(exchange), problem_lines(exchange)]
+            )
+            for part in parts:
+                echo_lines(capture.faults.contained_items(part, SHOWING, number))
         flush()
         report_faults(capture)
         self.clean = (tokens or exchange.decoded_fully) and not capture.faults

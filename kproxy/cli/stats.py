@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kproxy.text.summary import Tally
     from kproxy.text.tables import Table
 
+_Result = tuple[str, Callable[[], list[Any]], "Callable[[list[Any]], Table]"]
+
 OVERVIEW = ("api", "error", "client", "topic", "connection", "throttle")
 TABLES = (*OVERVIEW, "latency")
 
@@ -127,9 +129,9 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         else:
             self._add(capture, connections, tally)
             self.conclude(capture, printed=not self.options.as_json, wanted=self.selecting.wanted)
-        rows = self._connection_rows(capture, connections)
-        result = self._result(capture, tally, rows) if self.as_json else None
-        self.answer(result, blocks=self._blocks(capture, tally, rows))
+        results = self._results(self._connection_rows(capture, connections))
+        result = self._result(capture, tally, results) if self.as_json else None
+        self.answer(result, blocks=self._blocks(capture, tally, results))
 
     # ------------------------------------------------------------ adding up
     def _topic_rows(self) -> list[TopicRow]:
@@ -231,26 +233,35 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         ]
         return sorted(rows, key=lambda row: (not row.troubled, -row.exchanges))
 
-    def _result(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> dict[str, Any]:
+    def _results(self, connections: list[ConnectionRow]) -> dict[str, _Result]:
+        """Return the key in JSON, the rows and the text of each table."""
+        from kproxy.text import stats as tables
+
+        names, zone, overview = self.reading.names, self.reading.zone, self.overview
+        apis = partial(tables.api_table, waits_known=not self.options.quick)
+        topics = partial(tables.topic_table, names=names, partitions=not overview)
+        of_connections = partial(tables.connection_table, names=names, zone=zone, story=not overview)
+        return {
+            "api": ("apis", self.apis.result, apis),
+            "error": ("errors", self.errors.result, partial(tables.error_table, names=names)),
+            "client": ("clients", self.clients.result, partial(tables.client_table, names=names)),
+            "topic": ("topics", self._topic_rows, topics),
+            "connection": ("connections", lambda: connections, of_connections),
+            "throttle": ("throttling", self.throttling.result, partial(tables.throttle_table, names=names)),
+            "latency": ("time_shares", self.shares.result, tables.latency_table),
+        }
+
+    def _result(self, capture: Capture, tally: Tally, results: dict[str, _Result]) -> dict[str, Any]:
         from captures.json_objects import to_json
         from kproxy.cli.results import Statistics
 
         shown = Statistics(self.reading.files, self._names_found(capture))
         if not self.options.quick:
             shown.exchanges, shown.first, shown.last = tally.exchanges, tally.first, tally.last
-        made: dict[str, tuple[str, Callable[[], Any]]] = {
-            "api": ("apis", self.apis.result),
-            "error": ("errors", self.errors.result),
-            "client": ("clients", self.clients.result),
-            "topic": ("topics", self._topic_rows),
-            "connection": ("connections", lambda: connections),
-            "throttle": ("throttling", self.throttling.result),
-            "latency": ("time_shares", self.shares.result),
-        }
         shape: dict[str, Any] = to_json(shown)
         for table in self.tables:  # in the order requested
-            name, rows = made[table]
-            shape[name] = capture.faults.contained(rows, f"the table {table}", [])
+            key, rows, _ = results[table]
+            shape[key] = capture.faults.contained(rows, f"the table {table}", [])
         return shape
 
     def _names_found(self, capture: Capture) -> dict[str, list[str]]:
@@ -262,7 +273,7 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
         hosts = sorted({end.rpartition(":")[0] for end in ends}) if names else []
         return {host: list(found) for host in hosts if (found := names.of_host(host))}
 
-    def _blocks(self, capture: Capture, tally: Tally, connections: list[ConnectionRow]) -> Iterator[Block]:
+    def _blocks(self, capture: Capture, tally: Tally, results: dict[str, _Result]) -> Iterator[Block]:
         from kproxy.text.blocks import BLANK, Paragraph
 
         if not self.options.quick:
@@ -272,8 +283,8 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
                 begin, end = clock(tally.first, zone), clock(tally.last, zone)
                 yield Paragraph(f"{begin} to {end} {zone_name(tally.first, zone)}")
         for name in self.tables:
-            made = partial(self._table, name, connections)
-            table = capture.faults.contained(made, f"the table {name}", None)
+            _, rows, shown = results[name]
+            table = capture.faults.contained(partial(_made, rows, shown), f"the table {name}", None)
             if table is not None and table.rows:
                 of_one = _ROWS_IN_OVERVIEW if self.overview else _ROWS_OF_ONE
                 table.most = None if self.options.show_all else of_one
@@ -281,22 +292,6 @@ class StatsRun(CaptureRun[StatsOptions], short_help="Show statistics of a captur
             elif table is not None and not self.overview:
                 yield from (BLANK, Paragraph(f"{table.title}: none"))
 
-    def _table(self, name: str, connections: list[ConnectionRow]) -> Table:
-        from kproxy.text import stats as tables
 
-        names = self.reading.names
-        match name:
-            case "api":
-                return tables.api_table(self.apis.result(), waits_known=not self.options.quick)
-            case "error":
-                return tables.error_table(self.errors.result(), names)
-            case "client":
-                return tables.client_table(self.clients.result(), names)
-            case "topic":
-                return tables.topic_table(self._topic_rows(), names, partitions=not self.overview)
-            case "connection":
-                return tables.connection_table(connections, names, self.reading.zone, story=not self.overview)
-            case "latency":
-                return tables.latency_table(self.shares.result())
-            case _:
-                return tables.throttle_table(self.throttling.result(), names)
+def _made(rows: Callable[[], list[Any]], table: Callable[[list[Any]], Table]) -> Table:
+    return table(rows())

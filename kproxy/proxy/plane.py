@@ -257,9 +257,9 @@ class Plane:
         return ""
 
     def next_number(self) -> int:
-        """Return the number of a new connection."""
+        """Return the number of a new connection, from 0 as in captures."""
         self._numbers += 1
-        return self._numbers
+        return self._numbers - 1
 
     # ------------------------------------------------------------ called by sessions
     def could_not_rewrite(self, peers: Peers, api_key: int, version: int, why: str) -> None:

@@ -19,11 +19,11 @@ from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
-from captures.http import NoRedirects
+from captures.http import opener_within
 from kproxy.proxy.sasl import SaslError
 from kproxy.proxy.tls.security import TokenEndpoint
 
-_TIMEOUT = 8.0  # seconds; below that for a whole authentication
+_TIMEOUT = 8.0  # seconds for a token; below that for a whole authentication
 _MOST_RESPONSE = 1 << 20  # bytes; Kafka has the same limit
 _MOST_REASON = 500  # characters
 _SHARE_OF_LIFETIME = 0.8  # of a token, as sasl.login.refresh.window.factor
@@ -67,16 +67,14 @@ def requested(endpoint: TokenEndpoint) -> tuple[str, float]:
 
     :raises SaslError: if the server cannot be reached, refuses, or answers something else
     """
+    context = (
+        ssl.create_default_context(cadata=endpoint.authorities) if endpoint.url.startswith("https:") else None
+    )
     try:
-        opener = urllib.request.build_opener(NoRedirects, *_https(endpoint))
-        with opener.open(_request(endpoint), timeout=_TIMEOUT) as answer:
-            body = answer.read(_MOST_RESPONSE)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise SaslError(f"{endpoint.url} refuses a token: {_refusal(error)}") from None
+        with opener_within(_TIMEOUT, context) as opener:
+            body = _body(opener, endpoint)
     except (OSError, ValueError, HTTPException) as error:
-        why = getattr(error, "reason", error)
-        raise SaslError(f"no token from {endpoint.url}: {why}") from None
+        raise SaslError(f"no token from {endpoint.url}: {getattr(error, 'reason', error)}") from None
     found = _decoded(body)
     token, lifetime = found.get("access_token"), found.get("expires_in")
     if not isinstance(token, str) or not token:
@@ -96,10 +94,13 @@ def _request(endpoint: TokenEndpoint) -> urllib.request.Request:
     return urllib.request.Request(endpoint.url, urlencode(form).encode(), headers)  # noqa: S310  # http and https only
 
 
-def _https(endpoint: TokenEndpoint) -> list[urllib.request.HTTPSHandler]:
-    if not endpoint.url.startswith("https:"):
-        return []
-    return [urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=endpoint.authorities))]
+def _body(opener: urllib.request.OpenerDirector, endpoint: TokenEndpoint) -> bytes:
+    try:
+        with opener.open(_request(endpoint), timeout=_TIMEOUT) as answer:
+            return bytes(answer.read(_MOST_RESPONSE))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise SaslError(f"{endpoint.url} refuses a token: {_refusal(error)}") from None
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

@@ -12,11 +12,12 @@ from typing import Any, NoReturn, Self
 
 from msgspec.structs import replace
 
+from captures.analysis.clusters import Clusters
 from captures.analysis.findings.diagnosis import Diagnosis
 from captures.analysis.findings.finding import Finding, Severity
 from captures.analysis.groups.model import Rebalance
 from captures.exchanges import Exchange, ExchangeReader, open_capture
-from captures.filters import compile_filter
+from captures.filters import compile_filter, unknown_cluster
 from captures.filters.lexer import quoted
 from captures.meaning import words
 from kproxy.cli.diagnose import Level
@@ -47,10 +48,12 @@ class ProxiedBroker:
     :raises click.UsageError: if an argument is invalid
     :raises RuntimeError: if the proxy cannot start
     :ivar bootstrap_server: address that clients connect to, ``127.0.0.1:PORT``
+    :ivar bootstrap_servers: those of clusters that have names (``-b NAME=HOST:PORT``)
     :ivar control: its control socket, to add faults or ask for its state (docs/ctl.md)
     """
 
     bootstrap_server: str
+    bootstrap_servers: dict[str, str]
     control: ControlClient
 
     def __init__(self, broker: str, recording: Path, folder: Path, arguments: Sequence[str] = ()) -> None:
@@ -74,6 +77,8 @@ class ProxiedBroker:
                 raise RuntimeError(f"the proxy cannot start: {plane.failure}")
             self.bootstrap_server = next(each["address"] for each in events if each["event"] == "listening")
             self.control = stack.enter_context(ControlClient(run.control_socket, control=True))
+            clusters = self.control.call("status")["clusters"]
+            self.bootstrap_servers = {name: each["listen"] for name, each in clusters.items()}
             self._stack = stack.pop_all()
         return self
 
@@ -86,12 +91,14 @@ class ProxiedBroker:
     def exchanges(self, wanted: str = "") -> list[Exchange]:
         """Return the exchanges so far that match a filter (docs/filters.md), in the order of their numbers.
 
-        :raises captures.filters.FilterError: if it is not a filter
+        :raises captures.filters.FilterError: if it is not a filter, or names a cluster that there is not
         """
         reader = self._reader()
         if not wanted:
             return list(reader)
         chosen = compile_filter(wanted)
+        if error := unknown_cluster(chosen, self.bootstrap_servers):
+            raise error
         found = list(chosen.exchanges(reader))
         if chosen.undecided:
             limits = ", ".join(chosen.undecided)
@@ -170,7 +177,9 @@ class ProxiedBroker:
 
     def _diagnosis(self) -> Diagnosis:
         reader = self._reader()
-        diagnosis = Diagnosis(reader.capture, reader.knowledge.topic_name)
+        reader.learn(len(reader))
+        clusters = Clusters(reader.capture, reader.knowledge.facts)
+        diagnosis = Diagnosis(reader.capture, reader.knowledge.topic_name, clusters=clusters)
         for exchange in reader:
             diagnosis.add(exchange)
         return diagnosis

@@ -89,7 +89,8 @@ class Tally(Counts):
         """
         if not self.exchanges and len(capture.table):
             meant = "" if wanted is None or wanted.expanded == wanted.text.strip() else f": {wanted.expanded}"
-            return f"None of {len(capture.table):,} exchanges{_in_files(capture, ' in')} fits{meant or '.'}"
+            none = f"None of {len(capture.table):,} exchanges{_in_files(capture, ' in')} fits{meant or '.'}"
+            return f"{none}{_cluster_hint(capture, wanted)}"
         if not self.exchanges:
             return f"No Kafka exchanges{_in_files(capture, ' in')}."
         lost = int(capture.connections.streams.lost.sum())
@@ -137,6 +138,17 @@ class Tally(Counts):
         )
         exchanges_seen = self.exchanges or len(capture.table)
         return bool(exchanges_seen) and not trouble and not self.undecoded and not self.orphans
+
+
+def _cluster_hint(capture: Capture, wanted: Filter | None) -> str:
+    """Return that a filter names a cluster that the capture does not, empty if it names none."""
+    from captures.filters import unknown_cluster
+
+    names = sorted({each.cluster for each in capture.samples.upstreams.values()})
+    error = None if wanted is None else unknown_cluster(wanted, names)
+    if error is None:
+        return ""
+    return f" {error.message[0].upper()}{error.message[1:]}: {error.hint}{'' if error.hint.endswith('?') else '.'}"
 
 
 def unreadable(capture: Capture) -> list[CaptureError]:

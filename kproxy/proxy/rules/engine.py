@@ -184,7 +184,7 @@ class Rules:
         from kproxy.proxy.rules.matcher import Matcher, matches_everything
         from kproxy.proxy.rules.parser import parse_rule
 
-        rule = parse_rule(text)
+        rule = parse_rule(text, self._clusters)
         if not force and rule.duration == FOREVER:
             raise ForceNeededError(f"this rule never ends: {rule.text} (say for how long, or force it)")
         if isinstance(rule, Outage):

@@ -10,7 +10,7 @@ There is one filter for requests and one for responses. The code for filters is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,7 @@ class Holds:
     :param changed: called when filters have changed
     :param held: called with the number of held frames when it changes
     :param notify: called with sentences for the user
+    :param clusters: names of the clusters behind the proxy
     :ivar passed: frames that matched a filter and were not held, because too many were or their client would give up
     :ivar failures: frames that continued because a filter failed
     :ivar undecided: those of them that exceeded a limit
@@ -62,9 +63,11 @@ class Holds:
         changed: Callable[[], None] = lambda: None,
         held: Callable[[int], None] = lambda _: None,
         notify: Callable[[str], None] = lambda _: None,
+        clusters: Sequence[str] = ("",),
     ) -> None:
         self._names = names
         self._notify = notify
+        self._clusters = clusters
         self._then = then
         self._clock = clock
         self._request_timeout = request_timeout
@@ -90,7 +93,7 @@ class Holds:
         from kproxy.proxy.rules.matcher import Matcher
         from kproxy.proxy.rules.parser import parse_condition
 
-        condition = parse_condition(text)
+        condition = parse_condition(text, clusters=self._clusters)
         self._filters[condition.side] = condition, Matcher(condition)
         self._update()
         return condition.side

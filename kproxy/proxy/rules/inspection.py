@@ -51,6 +51,7 @@ class Inspection:
             changed=self._update,
             held=held,
             notify=notify,
+            clusters=clusters,
         )
 
     def _update(self) -> None:

@@ -17,12 +17,12 @@ requests, unless it refers to something that only a response has, or names the s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import NamedTuple, cast
 
-from captures.filters import Filter, FilterError, compile_filter, grammar, values
+from captures.filters import Filter, FilterError, compile_filter, grammar, unknown_cluster, values
 from captures.filters.errors import did_you_mean
 from captures.filters.fields import BY_NAME, Availability
 from captures.filters.nodes import Compare, Exists, FieldPresent, Name, Node, OneOf, Selector, leaves
@@ -165,9 +165,10 @@ def with_saved_filters(text: str, saved: Mapping[str, str]) -> str:
     return f"{text[:begin]}{grammar.with_saved(text[begin:end], saved)}{text[end:]}"
 
 
-def parse_rule(text: str) -> Rule | Outage:
+def parse_rule(text: str, clusters: Collection[str] | None = None) -> Rule | Outage:
     """Parse a rule.
 
+    :param clusters: names of all clusters, which the filter may name; None if they are not known
     :raises FilterError: with the position of the error
     """
     outage = _OUTAGE.match(text)
@@ -182,10 +183,10 @@ def parse_rule(text: str) -> Rule | Outage:
     if len(options) < len(others):  # set with several fields
         last = others[len(others) - len(options) - 1]
         action = done.part(0, last.position + len(last.text) - done.position)
-    condition = parse_condition(text, arrow, None)  # report errors on the left first
+    condition = parse_condition(text, arrow, None, clusters)  # report errors on the left first
     made = _action(action)
     if made.side is not None:
-        condition = parse_condition(text, arrow, made.side)
+        condition = parse_condition(text, arrow, made.side, clusters)
     given = _options(options)
     return Rule(
         text.strip(),
@@ -227,10 +228,16 @@ def _names_action(text: str) -> bool:
     return word is not None and word[0].lower() in ACTIONS
 
 
-def parse_condition(text: str, end: int | None = None, acted_on: Side | None = None) -> Condition:
+def parse_condition(
+    text: str,
+    end: int | None = None,
+    acted_on: Side | None = None,
+    clusters: Collection[str] | None = None,
+) -> Condition:
     """Parse the condition in `text` before offset `end`, by default all of it.
 
     :param acted_on: the side that the rule's action applies to, None for either
+    :param clusters: names of all clusters, None if they are not known
     :raises FilterError: with the position of the error
     """
     found = PREFIX.match(text, 0, len(text) if end is None else end)
@@ -243,6 +250,9 @@ def parse_condition(text: str, end: int | None = None, acted_on: Side | None = N
         if acted_on not in (None, side):
             raise FilterError(f"this rule looks at {side}s, and changes {acted_on}s", inner, 0, len(inner))
         wanted = compile_filter(inner)
+        unknown = None if clusters is None else unknown_cluster(wanted, clusters)
+        if unknown is not None:
+            raise unknown
         return Condition(side, found is not None, wanted.expanded, wanted)
     except FilterError as error:
         raise FilterError(

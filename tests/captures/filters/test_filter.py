@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from captures.exchanges import ExchangeTable, Flag
-from captures.filters import Context, TableColumns, compile_filter, table_columns
+from captures.filters import Context, TableColumns, compile_filter, table_columns, unknown_cluster
 from captures.filters.field_columns import DecidedBy
 from captures.filters.fields import FIELDS, Kind
 from captures.meaning import topics_in
@@ -464,6 +464,26 @@ def test_every_topic_of_a_fetch_is_found(rebalance):
         if x.api == "Fetch":
             assert topics_in(1, x.request.version, x.request.value, rebalance.context.names).keys() <= {TOPIC}
             assert not wanted.match(x, rebalance.context)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "said"),
+    [
+        ("cluster == west", ("east", "west"), None),
+        ("cluster in {east, west} or not api == Fetch", ("east", "west"), None),
+        ("cluster != typo", ("east", "west"), "there is no cluster typo"),
+        ("cluster ~ ^we", ("east",), None),
+        ("client_id == typo", ("east",), None),
+        ("api == Fetch and not (cluster == wset)", ("east", "west"), "there is no cluster wset"),
+        ("cluster in {east, north}", ("east", ""), "there is no cluster north"),
+        ("cluster == east", ("",), "there is no cluster east"),
+    ],
+)
+def test_names_of_clusters_that_there_are_not(text: str, names: tuple[str, ...], said: str | None) -> None:
+    error = unknown_cluster(compile_filter(text), names)
+    assert said == (error and error.message)
+    if error is not None:
+        assert error.text[error.position :].startswith(error.message.rpartition(" ")[2])
 
 
 def test_whatever_names_a_producer_or_topic_is_found():

@@ -233,7 +233,9 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Plane(FakePlane):
     def __init__(self, path: Path) -> None:
         self.recording = {"dropped_bytes": 0, "dropped_connections": 0}
-        super().__init__(path, {"status": lambda _: {"recording": self.recording}})
+        super().__init__(
+            path, {"status": lambda _: {"recording": self.recording, "clusters": {"east": {}, "west": {}}}}
+        )
 
 
 @pytest.fixture
@@ -316,6 +318,13 @@ def test_attach_diagnoses_too(plane: Plane, recorder: Recorder, attach: Attach) 
     process.send_signal(signal.SIGINT)
     assert re.search(r"^(Nothing is wrong.*|\d+ findings?: .*)\.$", end(process)[1], re.MULTILINE)
     assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_attach_knows_the_names_of_the_clusters(plane: Plane, recorder: Recorder, attach: Attach) -> None:
+    process = attach("-Y", "cluster == wset")
+    assert "there is no cluster wset" in end(process)[1]
+    assert process.returncode == 2
 
 
 @pytest.mark.slow

@@ -345,9 +345,21 @@ def test_a_filter_shows_what_fits(exchanges: list[dict]) -> None:
     assert shown == expected != []
 
 
+def test_one_exchange_as_json() -> None:
+    (shown,) = objects(run("read", "--json", "--frame-numbers", "--exchange", "17", str(SAMPLE)))
+    assert shown == objects(run("read", "--json", "--frame-numbers", str(SAMPLE)))[16]
+
+
 def test_a_filter_that_nothing_fits() -> None:
     result = run("read", "-Y", "api == Vote", str(SAMPLE))
     assert (result.exit_code, result.stderr) == (0, "None of 402 exchanges fits.\n")
+
+
+def test_a_filter_that_names_a_cluster_that_there_is_not() -> None:
+    result = run("read", "-Y", "api == Fetch and cluster == west", str(SAMPLE))
+    assert result.exit_code == 0
+    expected = "None of 402 exchanges fits. There is no cluster west: no cluster has a name here.\n"
+    assert result.stderr == expected
 
 
 def test_a_filter_that_makes_no_sense_says_where() -> None:

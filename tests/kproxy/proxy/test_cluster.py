@@ -95,6 +95,8 @@ def test_the_recording_names_the_broker_of_a_connection_again(tmp_path: Path) ->
                     await client.ask(METADATA, 12, ALL_TOPICS)
                     (session,) = proxy.plane.sessions
                     await until(lambda: proxy.plane.network(session)["broker"] is not None)
+                    (shown,) = commands(proxy.plane)["connections"]({})
+                    assert shown["connection"] == 0  # as in what is recorded
 
     run(test)
     comment = as_comment(UpstreamBroker(cluster="east", node_id=NODE)).encode()
@@ -112,6 +114,24 @@ def test_the_recording_names_the_broker_of_a_connection_again(tmp_path: Path) ->
 def test_a_rule_names_the_cluster_of_its_broker(clusters: tuple[str, ...], rule: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Inspection(clusters=clusters).rules.add(rule)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "named", "why"),
+    [
+        (("east", "west"), "cluster == wset", "there is no cluster wset.*did you mean west"),
+        (("east", "west"), "api == Fetch and not cluster in {west, north}", "no cluster north.*there are east, west"),
+        (("",), "cluster == east", "there is no cluster east.*no cluster has a name here"),
+    ],
+)  # fmt: skip
+def test_a_filter_of_a_rule_or_hold_names_a_cluster_that_there_is(
+    clusters: tuple[str, ...], named: str, why: str
+) -> None:
+    inspection = Inspection(clusters=clusters)
+    with pytest.raises(ValueError, match=f"(?s){why}"):
+        inspection.rules.add(f"{named} => delay 1s")
+    with pytest.raises(ValueError, match=f"(?s){why}"):
+        inspection.holds.set_filter(named)
 
 
 def test_the_only_cluster_needs_no_name_in_a_rule() -> None:

@@ -6,7 +6,9 @@ import asyncio
 import base64
 import json
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -15,6 +17,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from kproxy.proxy import token_endpoint
 from kproxy.proxy.sasl import SaslError
 from kproxy.proxy.tls.properties import PropertiesError, client_config
 from kproxy.proxy.tls.security import TokenEndpoint
@@ -129,6 +132,31 @@ def test_an_answer_that_is_not_whole(data: bytes, why: str) -> None:
     listening, url = answering(data)
     with listening, pytest.raises(SaslError, match=why):
         asyncio.run(Tokens().get(TokenEndpoint(url, "app", "secret")))
+
+
+@pytest.mark.parametrize(
+    "start", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 401 No\r\n\r\n"]
+)
+def test_an_answer_that_drips_ends(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_endpoint, "_TIMEOUT", 0.3)
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        client, _ = listening.accept()
+        with client, suppress(OSError):
+            client.recv(1 << 16)
+            client.sendall(start)
+            while True:
+                client.sendall(b"x")
+                time.sleep(0.02)
+
+    dripping = Thread(target=drip)
+    dripping.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    with listening, pytest.raises(SaslError, match=r"^no token from .*: no answer in 0\.3 s$"):
+        asyncio.run(Tokens().get(TokenEndpoint(url, "app", "secret")))
+    dripping.join(5)
+    assert not dripping.is_alive()
 
 
 def test_those_who_wait_share_a_request(server: Server) -> None:

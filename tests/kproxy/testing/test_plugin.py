@@ -88,6 +88,29 @@ def test_metadata(kproxy):
 
 
 @pytest.mark.slow
+def test_several_clusters(pytester: pytest.Pytester, broker: FakeBroker) -> None:
+    test = f"""
+import pytest
+
+@pytest.fixture
+def kproxy_broker():
+    return "east={broker.host}:{broker.port}"
+
+@pytest.mark.kproxy("-b", "west={broker.host}:{broker.port}")
+def test_metadata(kproxy):
+    ask(kproxy.bootstrap_server, 1)
+    ask(kproxy.bootstrap_servers["west"], 2)
+    kproxy.assert_at_least(1, "cluster == east")
+    kproxy.assert_at_least(2, "cluster == west")
+    assert kproxy.bootstrap_server == kproxy.bootstrap_servers["east"]
+    kproxy.assert_none("cluster == wset")
+"""
+    result = run(pytester, None, test)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*FilterError: there is no cluster wset *(did you mean west[?])"])
+
+
+@pytest.mark.slow
 def test_a_failure_names_the_exchanges_and_keeps_the_recording(
     pytester: pytest.Pytester, broker: FakeBroker
 ) -> None:
