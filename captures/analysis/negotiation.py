@@ -374,9 +374,9 @@ class Negotiation:
 
     def _offer(self, exchange: Exchange) -> None:
         response = exchange.response_body
-        if not response or number(response, "error_code", 0):
+        if exchange.response is None or number(response, "error_code", 0):
             return
-        apis = self._announced(response)
+        apis = self._announced(exchange.response)
         if not apis:
             return
         offer = self._offers[exchange.broker]

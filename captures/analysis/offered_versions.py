@@ -57,8 +57,9 @@ class OfferedVersions:
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
-        response = exchange.response_body
-        if exchange.api_key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
+        response = exchange.response
+        known = exchange.api_key == ApiKey.API_VERSIONS and exchange.response_body.get("error_code") == 0
+        if response is not None and known:
             self._offered[exchange.broker] = self._announced(response)
 
     def knows(self, broker: str) -> bool:

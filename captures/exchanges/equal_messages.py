@@ -18,12 +18,12 @@ _MOST_BYTES = 1 << 18
 """Most bytes of all messages that are kept; decoded they take up to forty times as much memory."""
 _LONGEST = 1 << 15
 """Most bytes of one: about the metadata of a thousand partitions."""
-_MOST_VALUES = 64
-"""Most values that a :class:`BodyMemo` keeps."""
 
 
 class BodyMemo(Generic[T]):
     """Calls a function once for the value that equal messages share, and returns the same result for all of them.
+
+    What it keeps is bounded as in :class:`EqualMessages`: a longer message shares its value with no other.
 
     :param function: gets the fields of a body, which must not be changed later
     """
@@ -31,15 +31,20 @@ class BodyMemo(Generic[T]):
     def __init__(self, function: Callable[[Mapping[str, Any]], T]) -> None:
         self._function = function
         self._known: dict[int, tuple[Mapping[str, Any], T]] = {}
+        self._size = 0
 
-    def __call__(self, value: Mapping[str, Any]) -> T:
+    def __call__(self, body: Body) -> T:
+        value, size = body.value or {}, len(body.raw)
         known = self._known.get(id(value))
-        if known is not None and known[0] is value:
+        if known is not None:
             return known[1]
-        if len(self._known) == _MOST_VALUES:
-            self._known.clear()
         result = self._function(value)
-        self._known[id(value)] = value, result
+        if size <= _LONGEST:
+            self._size += size
+            if self._size > _MOST_BYTES:
+                self._known.clear()
+                self._size = size
+            self._known[id(value)] = value, result
         return result
 
     def __reduce__(self) -> tuple[type[BodyMemo[T]], tuple[Callable[[Mapping[str, Any]], T]]]:

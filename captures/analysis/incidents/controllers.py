@@ -82,8 +82,8 @@ class Controllers:
                     self._votes[epoch] = min(exchange.time, self._votes.get(epoch, exchange.time))
             for part in _partitions(response):
                 self._elected(part, "leader_id", "leader_epoch", exchange.end, exchange)
-        elif key == ApiKey.API_VERSIONS and response and not response.get("error_code"):
-            self._zookeeper = bool(self._zookeeper) or self._of_zookeeper(response)
+        elif key == ApiKey.API_VERSIONS and exchange.response and response and not response.get("error_code"):
+            self._zookeeper = bool(self._zookeeper) or self._of_zookeeper(exchange.response)
         elif key in OF_BROKERS:
             self.registrations.add(exchange)
         elif key in _OF_CLIENTS and self._zookeeper is not False:

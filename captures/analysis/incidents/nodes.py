@@ -28,8 +28,8 @@ class NodeAddresses:
         self._learned = BodyMemo(self._learn)
 
     def add(self, exchange: Exchange) -> None:
-        for body in (exchange.request_body, exchange.response_body):
-            if body:
+        for body in (exchange.request, exchange.response):
+            if body is not None:
                 self._learned(body)
 
     def _learn(self, body: Body) -> None:

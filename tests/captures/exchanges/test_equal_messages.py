@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from captures.exchanges.equal_messages import EqualMessages
+from captures.exchanges.equal_messages import BodyMemo, EqualMessages
 from dissectors.api_keys import ApiKey
 from dissectors.apis import api
-from dissectors.frames import decode_request, decode_response
+from dissectors.frames import Body, decode_request, decode_response
 from tests.kproxy.frames import request_frame
 
 
@@ -86,3 +89,44 @@ def test_other_requests_are_decoded_by_themselves(payload: bytes, complete: bool
     messages.request(_request(7), ApiKey.API_VERSIONS, complete=True)
     found = messages.request(payload, ApiKey.API_VERSIONS, complete=complete)
     assert found == decode_request(payload, complete=complete)
+
+
+def _memo() -> tuple[BodyMemo[int], list[object]]:
+    calls: list[object] = []
+
+    def count(value: Mapping[str, Any]) -> int:
+        calls.append(value)
+        return len(value["api_keys"])
+
+    return BodyMemo(count), calls
+
+
+def _body(rows: int = 1) -> Body:
+    return decode_response(_response(7, rows=rows), ApiKey.API_VERSIONS, 2)
+
+
+def test_the_function_is_called_once_for_equal_messages():
+    memo, calls = _memo()
+    first, second = _body(), _body(2)
+    assert [memo(body) for body in (first, second, first, second)] == [1, 2, 1, 2]
+    assert calls == [first.value, second.value]
+
+
+def test_long_messages_are_not_kept_for_the_function():
+    memo, calls = _memo()
+    long = _body(6000)
+    assert [memo(long), memo(long)] == [6000, 6000]
+    assert len(calls) == 2
+    assert not memo._known
+
+
+def test_what_is_kept_for_the_function_is_bounded():
+    memo, _ = _memo()
+    bodies = [_body(300) for _ in range(300)]
+    assert [*map(memo, bodies)] == [300] * 300
+    assert 0 < len(memo._known) < 300
+
+
+def test_a_message_without_fields_is_empty():
+    body = decode_response(b"\0\0\0\7", 999, 0)
+    assert BodyMemo(len)(body) == 0
