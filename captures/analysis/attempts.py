@@ -118,10 +118,10 @@ def ended(capture: Capture, connection: int) -> int | None:
 
 
 class Ending(NamedTuple):
-    """The first FIN or RST of a connection.
+    """The first FIN or RST of a connection; of several at that time a client's, then a FIN.
 
     :ivar time: ns since the epoch
-    :ivar by_broker: whether the broker sent it; the client if both sides sent one at that time
+    :ivar by_broker: whether the broker sent it
     :ivar reset: whether it was an RST
     """
 
@@ -135,10 +135,9 @@ def ending(capture: Capture, connection: int) -> Ending | None:
     if connection >= len(capture.connections):
         return None
     streams, client = capture.connections.streams, capture.client_stream(connection)
-    ends = []
-    for stream in (client, client ^ 1):
-        reset = int(streams.reset_time[stream])
-        times = [time for time in (int(streams.fin_time[stream]), reset) if time >= 0]
-        if times:
-            ends.append(Ending(min(times), stream != client, min(times) == reset))
-    return min(ends, default=None)
+    ends = [
+        Ending(int(times[stream]), stream != client, reset)
+        for stream in (client, client ^ 1)
+        for times, reset in ((streams.fin_time, False), (streams.reset_time, True))
+    ]
+    return min((end for end in ends if end.time >= 0), default=None)

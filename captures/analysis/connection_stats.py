@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import msgspec
 
+from captures.analysis.attempts import ending
 from captures.analysis.client_identity import ConnectionKey, Introduction, Introductions
 from captures.analysis.exchange_groups import ExchangeGroup
 from captures.analysis.round_trips import RoundTrips
@@ -17,8 +18,6 @@ from dissectors.sides import ENDS
 OPEN = "open"
 LONG_UNANSWERED = 1_000_000_000
 """ns; twice the default of ``fetch.max.wait.ms``."""
-
-_NEVER = -1
 
 
 class ConnectionRow(msgspec.Struct):
@@ -189,9 +188,7 @@ class ConnectionStats:
         def both(name: str) -> tuple[int, int]:
             return getattr(sides[0], name), getattr(sides[1], name)
 
-        ended, reset = _ending(both("fin_time"), both("reset_time"))
-        if ended != OPEN and connection in capture.notes.ended_connections:
-            ended, reset = f"{ended.partition(' by ')[0]} by kproxy", None
+        ended, reset = _ended(capture, connection, both("reset_time"))
         sent, received = both("end")
         over = known.last_time if ended != OPEN else int(capture.observed_until(connection))
         first = sums.unanswered_first
@@ -232,12 +229,16 @@ class ConnectionStats:
         )
 
 
-def _ending(fins: tuple[int, int], resets: tuple[int, int]) -> tuple[str, str | None]:
-    """Return how a connection ended, and who reset it after that; times of client and broker, -1 for never."""
-    closed = [(time, side) for time, side in zip(fins, ENDS, strict=True) if time != _NEVER]
-    reset = [(time, side) for time, side in zip(resets, ENDS, strict=True) if time != _NEVER]
-    if closed and (not reset or min(closed)[0] <= min(reset)[0]):
-        return f"closed by {min(closed)[1]}", min(reset)[1] if reset else None
-    if reset:
-        return f"reset by {min(reset)[1]}", None
-    return OPEN, None
+def _ended(capture: Capture, connection: int, resets: tuple[int, int]) -> tuple[str, str | None]:
+    """Return how a connection ended, and who reset it after that.
+
+    :param resets: times at which client and broker reset it, -1 for never
+    """
+    end = ending(capture, connection)
+    if end is None:
+        return OPEN, None
+    how = "reset" if end.reset else "closed"
+    if connection in capture.notes.ended_connections:
+        return f"{how} by kproxy", None
+    later = [(time, side) for time, side in zip(resets, ENDS, strict=True) if time >= 0 and not end.reset]
+    return f"{how} by {ENDS[end.by_broker]}", min(later)[1] if later else None

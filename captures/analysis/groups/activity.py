@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from captures.analysis.attempts import ended_by_brokers
 from captures.analysis.groups.calls import OF_MEMBERS
 from captures.arrays import Bools, Int64s, distinct_values
 from captures.exchanges import Capture
@@ -219,11 +220,8 @@ class ConnectionActivity:
 
     @cached_property
     def _closed_by(self) -> dict[str, Events]:
-        streams = [self._capture.client_stream(each) for each in range(len(self._capture.connections))]
-        clients = np.array(streams, np.int64)
-        client_closed, broker_closed = self.closed[clients], self.closed[clients ^ 1]
-        chosen = np.flatnonzero((broker_closed <= client_closed) & (broker_closed < NEVER))
-        return self._split(broker_closed[chosen], chosen)
+        connections, times = np.array(list(ended_by_brokers(self._capture)), np.int64).reshape(-1, 2).T
+        return self._split(times, connections)
 
     def _split(self, times: Int64s, connections: Int64s) -> dict[str, Events]:
         """Return the events grouped by broker."""
