@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from captures.analysis.client_identity import client_name
-from captures.analysis.client_trace.exchange_runs import ExchangeRun
+from captures.analysis.client_trace.exchange_runs import ExchangeRun, Range
 from captures.analysis.client_trace.model import Phase
 from captures.analysis.fetch_sessions import ObservedFetch
 from captures.analysis.record_traffic import FetchedPartition, ProducedPartition, RecordTraffic
@@ -26,23 +26,6 @@ _READ_COMMITTED = 1
 
 _Of = tuple[tuple[str, str], TopicPartition]
 """Client and address, and partition."""
-
-
-@dataclass(slots=True)
-class OffsetProgress:
-    """The offsets of a stretch in one partition.
-
-    :ivar first: offset of the first record; -1 if unknown
-    :ivar behind: offset after the last record; -1 if unknown
-    """
-
-    first: int = -1
-    behind: int = -1
-
-    def add(self, first: int, behind: int) -> None:
-        """Add records from `first` up to `behind`."""
-        self.first = first if self.first < 0 else min(self.first, first)
-        self.behind = max(self.behind, behind)
 
 
 class PositionJump(NamedTuple):
@@ -62,13 +45,14 @@ class _Traffic(ExchangeRun):
     """Common parts of fetches and produces: records, bytes, partitions.
 
     :ivar names: returns names of topic IDs
+    :ivar offsets: by partition, offset of the first record and offset after the last one
     :ivar uncounted: whether there are compressed message sets, which do not announce their records
     :ivar manners: acks, isolation level, compression
     """
 
     names: Names = field(kw_only=True)
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
-    courses: dict[TopicPartition, OffsetProgress] = field(default_factory=dict)
+    offsets: dict[TopicPartition, Range] = field(default_factory=dict)
     records: int = 0
     size: int = 0
     uncounted: bool = False
@@ -85,7 +69,9 @@ class _Traffic(ExchangeRun):
                 self.manners[CODEC_LABELS[codec]] = None
 
     def _add_range(self, tp: TopicPartition, first: int, behind: int) -> None:
-        self.courses.setdefault(tp, OffsetProgress()).add(first, behind)
+        known = self.offsets.setdefault(tp, Range())
+        known.add(first)
+        known.add(behind)
 
     def _carried(self) -> str:
         more = "more than " if self.uncounted else ""
@@ -103,9 +89,9 @@ class _Traffic(ExchangeRun):
 
     def _from_to(self) -> str:
         parts = [
-            f"{self._name(topic)}-{partition} {course.first}→{course.behind}"
-            for (topic, partition), course in sorted(self.courses.items())
-            if course.behind > course.first >= 0
+            f"{self._name(topic)}-{partition} {offsets.low}→{offsets.high}"
+            for (topic, partition), offsets in sorted(self.offsets.items())
+            if offsets.high > offsets.low >= 0
         ]
         return words.phrases(parts)
 
@@ -121,11 +107,7 @@ class Produces(_Traffic):
         for part in parts:
             self._count(part)
             if part.base_offset >= 0 and part.records:
-                self._add_range(
-                    part.topic_partition,
-                    part.base_offset,
-                    part.base_offset + part.records,
-                )
+                self._add_range(part.topic_partition, part.base_offset, part.base_offset + part.records)
 
     def sentence(self) -> str:
         requests = f"in {words.counted(self.count, 'request')}"
@@ -168,11 +150,7 @@ class Fetches(_Traffic):
             self._count(part)
             batches = [batch for batch in part.batches if not batch.control]
             if batches:
-                self._add_range(
-                    part.topic_partition,
-                    batches[0].base_offset,
-                    batches[-1].last_offset + 1,
-                )
+                self._add_range(part.topic_partition, batches[0].base_offset, batches[-1].last_offset + 1)
         self.empty += self.size == size and bool(exchange.response_body)
 
     def sentence(self) -> str:

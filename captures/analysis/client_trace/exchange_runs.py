@@ -24,18 +24,18 @@ _AT_ONCE = 100_000_000  # ns; shorter stretches have no rhythm
 
 @dataclass(slots=True)
 class Range:
-    """The minimum and maximum of some times, in ns."""
+    """The minimum and maximum of some numbers that are not negative; -1 if there are none."""
 
     low: int = -1
     high: int = -1
 
     def add(self, value: int) -> None:
-        """Add a time."""
+        """Add a number."""
         self.low = value if self.low < 0 else min(self.low, value)
         self.high = max(self.high, value)
 
     def text(self) -> str:
-        """Return the range as text: ``0.8 ms to 12.0 s``; empty if there are no times."""
+        """Return a range of times in ns as text: ``0.8 ms to 12.0 s``; empty if there are none."""
         if self.high < 0:
             return ""
         low, high = span(self.low), span(self.high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import NamedTuple
@@ -97,8 +97,8 @@ class NamedCoordinators:
 
     def __init__(self) -> None:
         self._named: dict[str, list[NamedCoordinator]] = {}
-        self._endpoints: dict[str, set[str]] = {}
-        """Host of an address that was named -> hosts by which members were answered then."""
+        self.endpoints: dict[str, set[str]] = {}
+        """Host of an address that was named -> hosts by which members were answered then, as by their coordinator."""
 
     def add(self, exchange: Exchange) -> None:
         if exchange.api_key != ApiKey.FIND_COORDINATOR:
@@ -123,7 +123,7 @@ class NamedCoordinators:
         """Record that a broker answered a member as its coordinator: the address named last is one of this broker."""
         known = self._named.get(group)
         if known:
-            self._endpoints.setdefault(known[-1].address.host, set()).add(split(call.broker)[0])
+            self.endpoints.setdefault(known[-1].address.host, set()).add(split(call.broker)[0])
 
     def merge(self, other: NamedCoordinators, groups: Collection[str]) -> None:
         """Merge what `other` has collected.
@@ -131,8 +131,8 @@ class NamedCoordinators:
         :param groups: groups that `other` has followed
         """
         self._named |= {group: named for group, named in other._named.items() if group in groups}
-        for host, endpoints in other._endpoints.items():
-            self._endpoints.setdefault(host, set()).update(endpoints)
+        for host, endpoints in other.endpoints.items():
+            self.endpoints.setdefault(host, set()).update(endpoints)
 
     def within(self, group: str, begin: int, end: int) -> NamedCoordinator | None:
         """Return the latest coordinator named from `begin` to `end`, both included; None if there is none."""
@@ -140,17 +140,13 @@ class NamedCoordinators:
         index = bisect_right(known, end, key=_TIME)
         return known[index - 1] if index and known[index - 1].time >= begin else None
 
-    def endpoints(self) -> Mapping[str, set[str]]:
-        """Return the named hosts, each with the hosts that answered members as coordinator then."""
-        return self._endpoints
-
 
 class CapturedAddresses:
     """Addresses of the brokers whose connections are in a capture."""
 
     def __init__(self, capture: Capture, named: NamedCoordinators) -> None:
         self._capture = capture
-        self._endpoints = named.endpoints()
+        self._endpoints = named.endpoints
         self._has = cache(self._find)
 
     def __contains__(self, address: Address) -> bool:

@@ -59,14 +59,8 @@ class InterventionLog:
     def add(self, exchange: Exchange, call: Call) -> None:
         """Add a call in which kproxy intervened."""
         done = exchange.interventions
-        refused = any(
-            (
-                done.has_injected_errors,
-                done.not_forwarded,
-                done.ended,
-                *(each.altered for each in done.response),
-            )
-        )
+        stopped = done.has_injected_errors or done.not_forwarded or bool(done.ended)
+        refused = stopped or any(each.altered for each in done.response)
         joins = exchange.api_key == ApiKey.JOIN_GROUP and not (isinstance(call, Join) and call.asked_as)
         self._left_out += len(self._calls) >= _MOST_KEPT
         if len(self._calls) < _MOST_KEPT:
