@@ -172,12 +172,20 @@ class Decryption:
             self._looked_at = np.append(self._looked_at, np.zeros(missing, np.bool_))
         new = connections[~self._looked_at[connections]]
         self._looked_at[new] = True
-        for connection in new[self._may_be_tls(block, new)].tolist():
-            heads = []
-            for stream in (2 * connection, 2 * connection + 1):
-                low, high = np.searchsorted(block.stream, (stream, stream + 1)).tolist()
-                size = min(int(block.length[low]), FIRST_BYTES) if low < high else 0
-                heads.append(self._source.read_or_zeros(int(block.offset[low]), size) if size else b"")
+        if not (len(new) and len(block)):
+            return
+        memory, places = block.memory()
+        streams = 2 * np.repeat(new, 2) + np.tile((0, 1), len(new))
+        rows = np.searchsorted(block.stream, streams)
+        there = np.append(block.stream, -1)[rows] == streams
+        begins = np.zeros(len(streams), np.bool_)
+        begins[there] = np.isin(memory.gather(np.dtype("u1"), places[rows[there]]), FIRST_CONTENT_TYPES)
+        for at in np.flatnonzero(begins.reshape(-1, 2).any(axis=1)).tolist():
+            connection, pair = int(new[at]), slice(2 * at, 2 * at + 2)
+            heads = [
+                memory.read(int(places[row]), min(int(block.length[row]), FIRST_BYTES)) if found else b""
+                for row, found in zip(rows[pair].tolist(), there[pair].tolist(), strict=True)
+            ]
             # a peer that answers plaintext with a TLS alert does not make it a TLS connection
             verdicts = [looks_like_tls(head) for head in heads if head]
             if True in verdicts and False not in verdicts:
@@ -186,19 +194,6 @@ class Decryption:
                 known = bool(self._connections.client_known[connection])
                 swapped = not known and bool(heads[1]) and bool(is_client_hello(heads[1]))
                 self._client_direction[connection] = int(swapped)
-
-    @staticmethod
-    def _may_be_tls(block: SegmentBlock, connections: Int64s) -> Bools:
-        """Return a mask of the connections of which a direction begins like TLS, by its first byte."""
-        if not (len(connections) and len(block)):
-            return np.zeros(0, np.bool_)
-        memory, places = block.memory()
-        streams = np.concatenate((2 * connections, 2 * connections + 1))
-        rows = np.searchsorted(block.stream, streams)
-        there = np.append(block.stream, -1)[rows] == streams
-        found = np.zeros(len(streams), np.bool_)
-        found[there] = np.isin(memory.gather(np.dtype("u1"), places[rows[there]]), FIRST_CONTENT_TYPES)
-        return found[: len(connections)] | found[len(connections) :]
 
     def _receive(self, connection: int, piece: Piece) -> None:
         if connection not in self._client_direction:

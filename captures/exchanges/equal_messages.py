@@ -15,7 +15,9 @@ ID_AT: dict[Side, int] = {"request": 4, "response": 0}
 """Offset of the correlation ID in a message without its size field."""
 _ID_SIZE = 4
 _MOST_BYTES = 1 << 18
-"""Most bytes of all messages that are kept; decoded they take up to forty times as much memory."""
+"""Most bytes of all messages that are kept; decoded they take up to a hundred times as much memory."""
+_OVERHEAD = 64
+"""Bytes that each message counts besides its own: short ones take more memory, empty ones some."""
 _LONGEST = 1 << 15
 """Most bytes of one: about the metadata of a thousand partitions."""
 
@@ -34,12 +36,12 @@ class BodyMemo(Generic[T]):
         self._size = 0
 
     def __call__(self, body: Body) -> T:
-        value, size = body.value or {}, len(body.raw)
+        value, size = body.value or {}, len(body.raw) + _OVERHEAD
         known = self._known.get(id(value))
         if known is not None:
             return known[1]
         result = self._function(value)
-        if size <= _LONGEST:
+        if len(body.raw) <= _LONGEST:
             self._size += size
             if self._size > _MOST_BYTES:
                 self._known.clear()
@@ -92,10 +94,11 @@ class EqualMessages:
         return _shared(known, payload, "response")
 
     def _keep(self, kind: tuple[int, int, bytes], body: Body) -> Body:
-        self._size += len(body.raw)
+        size = len(body.raw) + _OVERHEAD
+        self._size += size
         if self._size > _MOST_BYTES:
             self._known.clear()
-            self._size = len(body.raw)
+            self._size = size
         self._known[kind] = body
         return body
 

@@ -130,3 +130,9 @@ def test_what_is_kept_for_the_function_is_bounded():
 def test_a_message_without_fields_is_empty():
     body = decode_response(b"\0\0\0\7", 999, 0)
     assert BodyMemo(len)(body) == 0
+
+
+def test_what_is_kept_of_messages_without_bytes_is_bounded():
+    memo = BodyMemo(len)
+    assert {memo(decode_request(b"")) for _ in range(10_000)} == {0}
+    assert 0 < len(memo._known) < 10_000
