@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from ssl import SSLContext
-from threading import Event, Timer
+from threading import Timer
 from typing import Any
 from urllib.request import (
     HTTPHandler,
@@ -32,31 +32,30 @@ def opener_within(seconds: float, context: SSLContext | None = None) -> Iterator
 
     A timeout of a socket starts anew with each byte.
 
-    :raises TimeoutError: if it took longer
+    :raises TimeoutError: if a connection was ended before its answer was complete
     """
-    handler, over = _Limited(context), Event()
-
-    def end() -> None:
-        over.set()
-        handler.shut_down()
-
-    timer = Timer(seconds, end)
+    handler = _Limited(context)
+    timer = Timer(seconds, handler.end)
     timer.daemon = True
     timer.start()
     try:
         yield build_opener(_NoRedirects, handler)
     finally:
         timer.cancel()
-        if over.is_set():
+        if handler.cut:
             raise TimeoutError(f"no answer in {seconds:g} s") from None
 
 
 class _Limited(HTTPHandler, HTTPSHandler):
-    """Opens connections that another thread can end."""
+    """Opens connections that another thread can end.
+
+    :ivar cut: whether it has ended one that was in use
+    """
 
     def __init__(self, context: SSLContext | None) -> None:
         HTTPSHandler.__init__(self, context=context)
         self._sockets: list[socket.socket] = []
+        self._ended = self.cut = False
 
     def do_open(self, http_class: Callable[..., HTTPConnection], req: Request, **args: Any) -> HTTPResponse:
         def made(*given: Any, **more: Any) -> HTTPConnection:
@@ -66,15 +65,19 @@ class _Limited(HTTPHandler, HTTPSHandler):
             def connected() -> None:
                 connect()
                 self._sockets.append(connection.sock)
+                if self._ended:
+                    self.end()
 
             connection.connect = connected  # type: ignore[method-assign]
             return connection
 
         return super().do_open(made, req, **args)
 
-    def shut_down(self) -> None:
+    def end(self) -> None:
+        """End all connections, also those that are being opened."""
+        self._ended = True
         for each in self._sockets:
-            with suppress(OSError):
-                socket.socket.shutdown(
-                    each, socket.SHUT_RDWR
-                )  # TLS's own would take the session from its reader
+            with suppress(OSError):  # closed after a complete answer
+                # TLS's own would take the session from its reader
+                socket.socket.shutdown(each, socket.SHUT_RDWR)
+                self.cut = True

@@ -40,7 +40,10 @@ class AttachRun:
         self._ui = opens_ui(options, printing=bool(options.count))
         since = None if options.from_start else time_ns()
         self._client = ControlClient(run.control_socket, options.control and not self._ui)
-        clusters = list(self._client.call("status")["clusters"]) or [""]
+        told = self._client.call("status").get(
+            "clusters"
+        )  # a proxy of an earlier release tells nothing of them
+        clusters = () if told is None else [*told] or [""]
         self._output = LiveOutput(options, count=options.count, since=since, clusters=clusters)
         self._gone = Event()
         self._stopped = Event()

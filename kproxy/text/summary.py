@@ -89,8 +89,9 @@ class Tally(Counts):
         """
         if not self.exchanges and len(capture.table):
             meant = "" if wanted is None or wanted.expanded == wanted.text.strip() else f": {wanted.expanded}"
-            none = f"None of {len(capture.table):,} exchanges{_in_files(capture, ' in')} fits{meant or '.'}"
-            return f"{none}{_cluster_hint(capture, wanted)}"
+            none = f"None of {len(capture.table):,} exchanges{_in_files(capture, ' in')} fits{meant}"
+            hint = _cluster_hint(capture, wanted)
+            return f"{none}{hint or ('' if meant else '.')}"
         if not self.exchanges:
             return f"No Kafka exchanges{_in_files(capture, ' in')}."
         lost = int(capture.connections.streams.lost.sum())
@@ -141,14 +142,14 @@ class Tally(Counts):
 
 
 def _cluster_hint(capture: Capture, wanted: Filter | None) -> str:
-    """Return that a filter names a cluster that the capture does not, empty if it names none."""
+    """Return the end of a sentence and that a filter names a cluster that the capture does not; empty if it does."""
     from captures.filters import unknown_cluster
 
     names = sorted({each.cluster for each in capture.samples.upstreams.values()})
     error = None if wanted is None else unknown_cluster(wanted, names)
     if error is None:
         return ""
-    return f" {error.message[0].upper()}{error.message[1:]}: {error.hint}{'' if error.hint.endswith('?') else '.'}"
+    return f". {error.message[0].upper()}{error.message[1:]}: {error.hint}{'' if error.hint.endswith('?') else '.'}"
 
 
 def unreadable(capture: Capture) -> list[CaptureError]:

@@ -233,9 +233,8 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 class Plane(FakePlane):
     def __init__(self, path: Path) -> None:
         self.recording = {"dropped_bytes": 0, "dropped_connections": 0}
-        super().__init__(
-            path, {"status": lambda _: {"recording": self.recording, "clusters": {"east": {}, "west": {}}}}
-        )
+        self.more: dict[str, Any] = {"clusters": {"east": {}, "west": {}}}
+        super().__init__(path, {"status": lambda _: {"recording": self.recording, **self.more}})
 
 
 @pytest.fixture
@@ -325,6 +324,14 @@ def test_attach_knows_the_names_of_the_clusters(plane: Plane, recorder: Recorder
     process = attach("-Y", "cluster == wset")
     assert "there is no cluster wset" in end(process)[1]
     assert process.returncode == 2
+
+
+@pytest.mark.slow
+def test_attach_to_a_proxy_of_an_earlier_release(plane: Plane, recorder: Recorder, attach: Attach) -> None:
+    plane.more = {}  # it tells nothing of clusters
+    process = attach("--from-start", "--json", "--count=1", "-Y", "not cluster == east")
+    assert json.loads(end(process)[0])["correlation_id"] == 1
+    assert process.returncode == 0
 
 
 @pytest.mark.slow

@@ -355,10 +355,13 @@ def test_a_filter_that_nothing_fits() -> None:
     assert (result.exit_code, result.stderr) == (0, "None of 402 exchanges fits.\n")
 
 
-def test_a_filter_that_names_a_cluster_that_there_is_not() -> None:
-    result = run("read", "-Y", "api == Fetch and cluster == west", str(SAMPLE))
+@pytest.mark.parametrize(
+    ("wanted", "meant"), [("cluster == west", ""), ("cluster in (west)", ": cluster in {west}")]
+)
+def test_a_filter_that_names_a_cluster_that_there_is_not(wanted: str, meant: str) -> None:
+    result = run("read", "-Y", wanted, str(SAMPLE))
     assert result.exit_code == 0
-    expected = "None of 402 exchanges fits. There is no cluster west: no cluster has a name here.\n"
+    expected = f"None of 402 exchanges fits{meant}. There is no cluster west: no cluster has a name here.\n"
     assert result.stderr == expected
 
 
