@@ -263,6 +263,8 @@ class TranslatedConnections:
 
 def _logged_contents(logged: LoggedExchange) -> _Contents | None:
     """Return the contents of an entry; None if it cannot be encoded."""
+    if logged.entry.arrived_before_log:
+        return None, None
     try:
         frames = logged.frames()
     except BodyError:
@@ -290,6 +292,8 @@ def _key(entry: Entry) -> _Key:
 
 
 def _has_own_id(entry: Entry) -> bool:
-    """Return whether an entry has an ID that the broker gave to this client only."""
+    """Return whether an entry has an ID that the broker gave to this client only, and can be compared."""
+    if entry.arrived_before_log:
+        return False
     given = entry.response if entry.request_header.request_api_key in _GIVES_ID else None
     return any(_OWN_ID.search(str(body)) for body in (entry.request, given) if body)

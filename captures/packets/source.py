@@ -303,7 +303,7 @@ def open_logs(
         except OSError as error:
             closing.close()
             raise _failure(path, 0, error) from error
-        feeds[path] = _log_feed(path, file, stop)
+        feeds[path if len(paths) > 1 else ""] = _log_feed(path, file, stop)
     made = logs_as_packets(feeds, captured=captured, stop=stop)
     return Source(", ".join(paths), lambda source: source.spooled(made), quota, closing, stop)
 

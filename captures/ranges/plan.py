@@ -105,9 +105,9 @@ def make_plan(paths: Sequence[str], range_bytes: int = RANGE_BYTES) -> Plan:
     room = 0  # bytes of further files that the last range may take
     for number, file in enumerate(plan.files):
         if file.source is not None:
-            reason = "a pipe cannot be read in parts: write it to a file first"
-            if file.is_log:
-                reason = "several request logs are read in one process (kproxy tables --engine single)"
+            reason = (
+                "a pipe and several request logs are read only in one process (kproxy tables --engine single)"
+            )
             raise CaptureError(file.path, 0, reason)
         why = _indivisible(file)
         edges = range(step, file.size, step) if not why else ()

@@ -154,7 +154,7 @@ def _text_entry(text: str) -> Entry:
         logged["clientId"] = None
     entry = {
         "requestHeader": logged,
-        "request": request,
+        "request": request or None,
         "response": response if answered else None,
         "principal": tail["lastPrincipal"] or "",
         **{field: value for field, value in tail.groupdict().items() if value is not None},

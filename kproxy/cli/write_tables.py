@@ -297,10 +297,10 @@ def choose_engine(name: str, paths: Sequence[str], options: TablesOptions) -> Ch
             _single,
             f"one process: for {volume(size)} Spark would take longer to start (--engine spark)",
         )
-    if size is not None and _has_log_beside_packets(paths):
+    if size is not None and _has_log_beside_others(paths):
         return Choice(
             _single,
-            "one process, which matches the request log with the packets (--engine spark leaves the log out)",
+            "one process: Spark matches no request log with packets, and does not join logs",
         )
     try:
         return Choice(_on_spark, _spark("this machine"))
@@ -349,8 +349,8 @@ def _size(paths: Sequence[str]) -> int | None:
     return size
 
 
-def _has_log_beside_packets(paths: Sequence[str]) -> bool:
-    """Return whether a request log on this machine is among captures of packets."""
+def _has_log_beside_others(paths: Sequence[str]) -> bool:
+    """Return whether a request log on this machine is among several captures: logs, or captures of packets."""
     from captures.packets.files import FileStatus, expanded, find_files
     from captures.packets.remote import is_remote
     from captures.packets.spool import Quota
@@ -365,7 +365,7 @@ def _has_log_beside_packets(paths: Sequence[str]) -> bool:
     logs = [
         file.is_log for file in find_files(regular, Quota(), logs_beside_packets=True, joined=False).files
     ]
-    return any(logs) and not (len(local) == len(names) and all(logs))
+    return any(logs) and (len(logs) > 1 or len(local) < len(names))
 
 
 def _on_spark(paths: Sequence[str], out: str, options: TablesOptions, progress: Progress) -> TablesSummary:

@@ -138,3 +138,13 @@ def test_an_entry_has_times_principal_and_listener() -> None:
 def test_lines_that_are_no_entry_say_why(text: str, why: str) -> None:
     with pytest.raises(EntryError, match=why):
         entry_of(text.encode())
+
+
+def test_a_text_entry_without_fields_is_damaged() -> None:
+    """Unlike one in JSON: only there does a broker leave out the fields of requests that came before the log."""
+    entry = entry_of(
+        b"RequestHeader(apiKey=FETCH, apiVersion=1, clientId=a, correlationId=1) -- " + _TAIL.encode()
+    )
+    assert not entry.arrived_before_log
+    with pytest.raises(BodyError):
+        frames_of(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import re
 from collections import Counter
@@ -70,6 +71,30 @@ def test_connections_are_matched_by_their_content(tmp_path: Path, broker: str) -
     told = "\n".join(notes(capture))
     assert "10 connections of the broker's request log matched by the content" in told
     assert f"{len(captured) - 130} entries of the broker's request log not matched" in told
+
+
+def test_requests_without_fields_do_not_prevent_a_match(tmp_path: Path) -> None:
+    """A log that was switched on while requests waited has no fields of the first request of each connection."""
+    translated = _translated(tmp_path / "translated.log", "10.1.1.1:9092")
+    packets = DATA / "kafka_4.3.0.pcap.zst"
+    whole = _read(packets, translated)
+    lines, known = translated.read_text().splitlines(keepends=True), set[str]()
+    for number, line in enumerate(lines):
+        at, end = line.find("{"), line.rfind("}") + 1
+        entry = json.loads(line[at:end])
+        if entry["connection"] not in known:
+            known.add(entry["connection"])
+            lines[number] = (
+                f"{line[:at]}{json.dumps(entry | {'request': ''}, separators=(',', ':'))}{line[end:]}"
+            )
+    translated.write_text("".join(lines))
+    late = _read(packets, translated)
+    assert whole.translated is not None
+    assert late.translated is not None
+    assert len(late.translated.ends) > 5
+    assert late.translated.ends.items() <= whole.translated.ends.items()
+    matched = set(late.translated.ends.values())
+    assert _measured(whole, matched) == _measured(late, matched)
 
 
 def test_a_log_may_begin_before_the_packets(tmp_path: Path) -> None:

@@ -213,18 +213,23 @@ def test_which_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "engine"),
-    [(["pcap.zst", "log.gz"], "_single"), (["pcap.zst"], "_on_spark"), (["log.gz"], "_on_spark")],
+    ("names", "engine"),
+    [
+        (["4.3.0.pcap.zst", "4.3.0.log.gz"], "_single"),
+        (["3.9.2.log.gz", "4.3.0.log.gz"], "_single"),
+        (["4.3.0.pcap.zst"], "_on_spark"),
+        (["4.3.0.log.gz"], "_on_spark"),
+    ],
 )
-def test_a_log_and_packets_are_read_by_one_process(
-    kinds: list[str], engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_log_and_other_captures_are_read_by_one_process(
+    names: list[str], engine: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(MODULE, "SMALL", 1)
     monkeypatch.setattr(MODULE, "_spark", lambda where: where)
     folder = ROOT / "tests" / "data" / "request_log"
-    paths = [str(folder / f"kafka_4.3.0.{kind}") for kind in kinds] + [str(tmp_path)]
+    paths = [str(folder / f"kafka_{name}") for name in names] + [str(tmp_path)]
     (tmp_path / "notes.txt").write_text("no capture\n" * 10)
     assert choose_engine("auto", paths, TablesOptions()).engine is getattr(MODULE, engine)
 
