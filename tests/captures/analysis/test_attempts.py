@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from captures.analysis.attempts import Outcome, attempts, ended, ended_by_broker, ended_by_brokers
+from captures.analysis.attempts import (
+    Ending,
+    Outcome,
+    attempts,
+    ended,
+    ended_by_broker,
+    ended_by_brokers,
+    ending,
+)
 from captures.exchanges import Capture, open_capture
 from captures.packets import ACK, FIN, RST, SYN
 from tests.captures.exchanges.talk import capture_of
@@ -85,6 +93,19 @@ def test_who_ended_a_connection(tmp_path: Path, first: bool, flag: int, by_broke
     assert ended(capture, 0) == time
     assert ended_by_broker(capture, 0) == (time if by_broker else None)
     assert list(ended_by_brokers(capture)) == ([(0, time)] if by_broker else [])
+
+
+def test_of_ends_at_one_time_the_clients_fin_counts(tmp_path: Path) -> None:
+    made = open_conversation()
+    made.put(False, 8, 7, RST | ACK)
+    made.put(True, 7, 8, FIN | ACK)
+    made.put(True, 8, 8, RST | ACK)
+    time = made.records[-3].time
+    for record in made.records[-2:]:
+        record.time = time
+    capture = capture_of(tmp_path, made.records)
+    assert ending(capture, 0) == Ending(time, by_broker=False, reset=False)
+    assert list(ended_by_brokers(capture)) == []
 
 
 def test_open_and_unknown_connections_have_not_ended(tmp_path: Path) -> None:
