@@ -366,8 +366,7 @@ class WeakAcks(Rule):
     def deciding(self, rows: DecisionColumns) -> Bools | None:
         produces = rows.of_api({ApiKey.PRODUCE})
         weak = np.isin(rows.columns.flat("acks"), (_ACKS_0, _ACKS_1))
-        found: Bools = ~produces | weak | rows.evidence_of(produces)
-        return found
+        return ~produces | weak | rows.evidence_of(produces)
 
     def add(self, exchange: Exchange) -> None:
         key = exchange.api_key

@@ -111,9 +111,7 @@ class RequestStorms(Rule):
         if found and exchange.api_key in _POLLS and _brought_records(exchange.response_body):
             return  # other partitions succeeded
         key = client_name(exchange), exchange.api, bool(found)
-        repeated = self._repeated.get(key)
-        if repeated is None:
-            repeated = self._repeated[key] = _Repetition()
+        repeated = self._repeated.setdefault(key, _Repetition())
         repeated.add(exchange)
         for error in found:
             repeated.codes.add(error.code)

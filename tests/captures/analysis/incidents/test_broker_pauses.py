@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from captures.analysis.groups.vocabulary import Certainty
-from captures.analysis.incidents import broker_pauses as module
+from captures.analysis.incidents import of_brokers as module
 from captures.analysis.incidents.model import Incident, IncidentKind
 from captures.analysis.incidents.of_brokers import broker_pauses
 from captures.analysis.slow_answers import SlowAnswer, SlowAnswers
