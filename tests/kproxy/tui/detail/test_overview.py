@@ -25,7 +25,7 @@ def said_of(name: str, number: int) -> tuple[str, str]:
     def no_columns(_: object) -> Steps[ExchangeColumns]:
         raise AssertionError("columns are not needed for one exchange")
 
-    access = Access(capture, listed, lambda: np.empty(0, np.int64), no_columns)
+    access = Access(capture, listed, lambda: np.empty(0, np.int64), no_columns, lambda: True)
     return overview(access.exchange(number), access)
 
 
