@@ -1,4 +1,4 @@
-"""Responses that are decoded once are those that the decoder makes of each."""
+"""Responses decoded once equal those decoded separately."""
 
 from __future__ import annotations
 
