@@ -1,4 +1,4 @@
-"""Clocks of ranges brought to one: the same readings as one clock over all packets gives."""
+"""Clocks of ranges, joined: the same as one clock over all packets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MS = 1_000_000
 
 @dataclass
 class FakeMark:
-    """As much of a mark as clocks need."""
+    """The parts of a mark that clocks need."""
 
     clock: ClockSpan | None
 
