@@ -53,7 +53,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Disable garbage collection while tests are collected, and exempt them from it: each pass would take half a second."""
+    """Disable garbage collection during test collection, and exempt tests from it: a pass would take half a second."""
     gc.disable()
     try:
         return (yield)

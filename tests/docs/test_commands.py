@@ -254,7 +254,7 @@ YAML = [(name, block) for name in PAGES for block in page(name).blocks() if bloc
 
 @pytest.mark.parametrize(("name", "block"), YAML, ids=[f"{name}:{block.line}" for name, block in YAML])
 def test_manifests_are_valid(name: str, block: Block) -> None:
-    """Manifests have the fields that Kubernetes requires, and kproxy accepts their commands; parts of manifests are YAML."""
+    """Manifests have Kubernetes' required fields, and kproxy accepts their commands; parts of manifests are YAML."""
     manifest = yaml.safe_load(block.text)
     if "kind" not in block.text:
         assert isinstance(manifest, dict)
