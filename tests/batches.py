@@ -1,4 +1,4 @@
-"""Batches for tests; what builds them is :func:`dissectors.records.build.build_batch`."""
+"""Batches for tests; :func:`dissectors.records.build.build_batch` builds them."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from dissectors.records import Batch, record_set
 
 
 def batches(data: bytes) -> list[Batch]:
-    """The complete batches of a records field before the first fault; headers only."""
+    """Return the complete batches of a records field before the first fault, as headers only."""
     return record_set(data).batches

@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data" / "captures"
 
 @pytest.fixture(autouse=True)
 def limits_of_this_test() -> Iterator[None]:
-    """Limits that a test sets, as ``kproxy --limit`` does for the whole process, end with it."""
+    """Reset limits after each test: a test sets them for the whole process, like ``kproxy --limit``."""
     given = os.environ.get(budget.ENVIRONMENT)
     with budget.changed():
         yield
@@ -33,7 +33,7 @@ def limits_of_this_test() -> Iterator[None]:
 
 @pytest.fixture
 def recorded_scram() -> Path:
-    """A consumer that authenticates by SCRAM-SHA-256 in SaslAuthenticate (recorded against Kafka 4.3.0)."""
+    """A consumer that authenticates with SCRAM-SHA-256 in SaslAuthenticate (recorded against Kafka 4.3.0)."""
     return DATA / "24_k430_franz_scramsha256.pcap"
 
 
@@ -53,7 +53,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect tests without collecting garbage, and keep them out of it: each look at them would take half a second."""
+    """Disable garbage collection during test collection, and exempt tests from it: a pass would take half a second."""
     gc.disable()
     try:
         return (yield)

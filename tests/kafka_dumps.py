@@ -1,4 +1,4 @@
-"""Dumps of Kafka's own tool for log segments, as a reference: ``org.apache.kafka.tools.DumpLogSegments``."""
+"""Dumps of log segments by Kafka's own tool, as a reference: ``org.apache.kafka.tools.DumpLogSegments``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RECORD = re.compile(
 
 
 class DumpedRecord(NamedTuple):
-    """A record: offset, ms, sizes (-1 for null), names of its headers, and the rest of the line."""
+    """A record: offset, ms, sizes (-1 for null), header names, and the rest of the line."""
 
     offset: int
     timestamp: int

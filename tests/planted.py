@@ -1,8 +1,8 @@
-"""A capture with hostile text in every string and bytes field of every API, and secrets wherever there may be some.
+"""A capture with hostile text in every string and bytes field of every API, and secrets in all places for them.
 
-Every request and response there is, in its oldest and its newest version, has text that would drive a terminal or forge
-a line in every string, and a secret in every field that is one, in every unknown tag beside secrets, in what is cut,
-left over or not decoded, in raw SASL tokens, in forwarded requests and in records of the cluster's own topic.
+Every request and response, in its oldest and its newest version, has text that could control a terminal or forge a line
+in every string. There is a secret in every field for secrets, in every unknown tag beside secrets, in truncated,
+trailing and undecoded data, in raw SASL tokens, in forwarded requests and in records of the cluster's own topic.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE, API_VERSIONS, PRODUCE, FETCH, ENVELOPE = 17, 
 
 
 def readings_of(secret: str = SECRET) -> tuple[str, ...]:
-    """The ways in which bytes with a secret in them may be written: as text, hexadecimal digits, base64."""
+    """Return the possible encodings of bytes that contain a secret: text, hexadecimal digits, base64."""
     data = secret.encode()
     found = [secret, data.hex(), data.hex(" ")]
-    for shift in range(3):  # wherever it stands in what was encoded
+    for shift in range(3):  # at any position in the encoded data
         whole = b64encode(bytes(shift) + data).decode()
         found.append(whole[4 if shift else 0 : len(whole) - 4])
     return tuple(found)
 
 
 class PlantedValues:
-    """Makes values of wire types.
+    """Generates values of wire types.
 
-    :param secretive: whether what no declaration knows is secret here
+    :param secretive: whether data outside of any declaration is secret here
     """
 
     def __init__(self, *, secretive: bool) -> None:
@@ -99,7 +99,7 @@ class PlantedValues:
         return [self.struct(con.element)]
 
     def _configs(self, con: wire.Struct) -> Iterator[dict[str, Any]]:
-        """Configurations that are secret by their names, and by what the broker says of them."""
+        """Yield configurations that are secret by their names, and by the broker's flag."""
         by_name = self.struct(con, name=f"{HOSTILE}.password")
         yield by_name
         if "is_sensitive" in by_name:
@@ -119,13 +119,13 @@ class PlantedValues:
 
 
 def records(text: str) -> bytes:
-    """A batch with a record that has text in all its parts."""
+    """Return a batch with a record that has text in all its parts."""
     data = text.encode()
     return build_batch([Record(0, 1_700_000_000_000, data, data, ((text, data),))])
 
 
 def cluster_records() -> bytes:
-    """A batch of the cluster's own topic: credentials, secret configurations, and what nobody can decode."""
+    """Return a batch of the cluster's own topic: credentials, secret configurations, and undecodable data."""
     secret = SECRET.encode()
     credential = {"name": HOSTILE, "mechanism": 1, "salt": secret, "stored_key": secret, "server_key": secret}
     config = {"resource_type": 4, "resource_name": HOSTILE, "name": "ssl.key.password", "value": SECRET}
@@ -134,7 +134,7 @@ def cluster_records() -> bytes:
         b"\x01\x0b\x00" + UserScramCredentialRecord[0].build({**credential, "iterations": 4096}) + secret,
         b"\x01\x04\x00" + ConfigRecord[0].build(config),
         b"\x01\x0b\x00" + secret,  # no such record
-        b"\x01\x7f\x00" + secret,  # of a type that is not known
+        b"\x01\x7f\x00" + secret,  # of an unknown type
     ]
     return build_batch([Record(at, 1, None, value) for at, value in enumerate(values)])
 
@@ -142,7 +142,7 @@ def cluster_records() -> bytes:
 def frames(key: int, version: int, **fields: Any) -> Iterator[tuple[bytes, bytes]]:
     """Yield request and response of an API.
 
-    :param fields: put in the place of those that would be planted
+    :param fields: fields that replace the planted ones
     """
     known = apis.api(key)
     assert known is not None
@@ -179,7 +179,7 @@ def _framed(payload: bytes) -> bytes:
 
 
 def request_log() -> bytes:
-    """A broker's request log with an entry of each API, its newest version, and one that no layout has."""
+    """Return a broker's request log with an entry for each API, in its newest version, and one without a layout."""
     lines = []
     for key in range(len(apis.NAMES)):
         known = apis.api(key)
@@ -196,7 +196,7 @@ def request_log() -> bytes:
 
 
 def _as_json(con: wire.WireType, value: Any) -> Any:
-    """A value as brokers log it."""
+    """Return a value in the broker's log format."""
     match con:
         case wire.NullableStruct():
             return _as_json(con.struct, value)
@@ -235,12 +235,12 @@ def _entry(key: int, version: int, request: Any, response: Any) -> bytes:
 
 
 def conversations() -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield the requests and responses of one connection after the other."""
+    """Yield the requests and responses of each connection."""
     for key in range(len(apis.NAMES)):
         known = apis.api(key)
         assert known is not None
         versions = {known.request.versions.first, known.request.versions.last}
-        if key == SASL_HANDSHAKE:  # what follows v0 are raw tokens
+        if key == SASL_HANDSHAKE:  # raw tokens follow v0
             yield [(_framed(_handshake(0, "PLAIN")), _framed(struct.pack(">ihi", 0, 0, 0))), _tokens()]
             versions.discard(0)
         yield [pair for version in sorted(versions) for pair in frames(key, version)]
@@ -263,7 +263,7 @@ def _tokens() -> tuple[bytes, bytes]:
 
 
 def _cluster() -> Iterator[tuple[bytes, bytes]]:
-    """Fetches of the cluster's own topic; the last ones are cut in a batch, and damaged."""
+    """Yield fetches of the cluster's own topic; the last ones are cut within a batch, and damaged."""
     known = apis.api(FETCH)
     assert known is not None
     whole = cluster_records()
@@ -276,7 +276,7 @@ def _cluster() -> Iterator[tuple[bytes, bytes]]:
 
 
 def _damaged() -> Iterator[tuple[bytes, bytes]]:
-    """Messages that may hold secrets: cut behind every field, with more behind their end, and forwarded unread."""
+    """Yield messages that may hold secrets: cut after every field, with trailing bytes, and forwarded unread."""
     for key in range(len(apis.NAMES)):
         known = apis.api(key)
         assert known is not None
@@ -293,7 +293,7 @@ def _damaged() -> Iterator[tuple[bytes, bytes]]:
 
 
 def _cuts(payload: bytes, key: int, version: int) -> Iterator[bytes]:
-    """Yield what is left of a message that is cut in or behind any of its fields; not in its header."""
+    """Yield the parts of a message up to or into each of its fields; not cut in its header."""
     response = version >= 0
     body = decode_response(payload, key, version) if response else decode_request(payload)
     assert not body.problems, (key, body.problems)
@@ -306,7 +306,7 @@ def _cuts(payload: bytes, key: int, version: int) -> Iterator[bytes]:
 
 
 def planted() -> bytes:
-    """The capture: a connection for each API, one with all that is damaged, and one that a snapshot length cut."""
+    """Return the capture: a connection per API, one with all damaged messages, and one cut by a snapshot length."""
     packets: list[Packet] = []
     number = 0
     for number, pairs in enumerate(conversations()):

@@ -1,8 +1,7 @@
-"""The reference folder: recorded traffic that is too big for the project.
+"""The reference folder: recorded traffic too big for the project.
 
-A fresh clone has none, and the tests that need it skip and say so. It is looked for at the path in the
-environment variable ``KPROXY_REFERENCE``, otherwise in a folder ``shared`` beside the project. Only tests may
-use it.
+A fresh clone has none, and the tests that need it are skipped with a message. Its path is in the environment variable
+``KPROXY_REFERENCE``, or else it is the folder ``shared`` beside the project. Only tests may use it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _MARK = Path("protocol/INDEX.md")
 def _find() -> Path | None:
     """Return the reference folder, or None.
 
-    :raises FileNotFoundError: if KPROXY_REFERENCE names something else; a mistyped path must not go unseen
+    :raises FileNotFoundError: if KPROXY_REFERENCE is not a reference folder; a mistyped path must not go unnoticed
     """
     named = os.environ.get("KPROXY_REFERENCE")
     if named:

@@ -37,7 +37,7 @@ def mark_tests(items: list[pytest.Item]) -> None:
     """Add a suffix to the IDs of tests that need the session. IDs are all that the scheduler sees of a test."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item._nodeid = f"{item.nodeid}{_GROUP}"  # as xdist does with its own groups
+            item._nodeid = f"{item.nodeid}{_GROUP}"  # like xdist with its own groups
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What runs by default, what with a marker, and what if it is named."""
+"""The tests that run by default, with a marker, and when named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.selection import QUICK, TURN, TURNS
 
 pytest_plugins = ("pytester",)
 
-#: the plugin has one folder for a process, and ends with it
+#: the plugin has one folder per process, and ends with it
 _ALONE = ("-p", "no:textual-snapshot")
 
 _CONFTEST = """
@@ -41,7 +41,7 @@ def test_long(): pass
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project that chooses its tests as this one does: a mixed module, one of the inner loop, one of slow tests."""
+    """A project that selects its tests like this one: a mixed module, one of the inner loop, one of slow tests."""
     given = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[tool.pytest.ini_options]")
     pytester.makepyprojecttoml("".join(given[1:]).partition("\n[tool.ruff]")[0])
     tests = pytester.mkdir("tests")
@@ -72,7 +72,7 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_what_runs(
     project: pytest.Pytester, arguments: tuple[str, ...], passed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(TURN, raising=False)  # the gate's own
+    monkeypatch.delenv(TURN, raising=False)  # set by the gate
     done = project.runpytest_inprocess(*_ALONE, *arguments)
     assert done.parseoutcomes()["passed"] == passed
     assert done.ret == 0
@@ -98,7 +98,7 @@ def test_different(one): pass
 def test_alone(): pass
 def test_plain(): pass
 """
-#: of each of these tests: its cases, those that run by default, how many turns run all of its slow ones
+#: for each of these tests: its cases, those that run by default, and the number of turns that run all its slow ones
 _TURNED = {
     "many": (12, 2, 3),
     "unmarked": (7, 0, TURNS),

@@ -1,4 +1,4 @@
-"""Waiting for a state: the one way in which tests wait for what other threads and processes do."""
+"""Waiting for a state: the only way in which tests wait for other threads and processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 300.0
-"""Seconds after which a test gives up. Only a hang takes as long: a busy machine takes minutes for seconds of work."""
+"""Seconds after which a test gives up. Only a hang takes that long: on a busy machine, seconds of work take minutes."""
 _PAUSE = 0.01
 
 

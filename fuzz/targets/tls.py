@@ -22,10 +22,10 @@ from captures.packets.tls import (
     MissingData,
     Plaintext,
     TlsConnection,
-    TlsLimits,
     is_client_hello,
     looks_like_tls,
 )
+from dissectors.budget import changed
 from dissectors.conversation import Side
 from fuzz.target import Input, check, chunk
 
@@ -75,7 +75,8 @@ def feed(steps: list[Step], keys: bytes, chosen: int) -> list[Event]:
     keylog = KeyLog(growing=late)
     if not late:
         keylog.add(keys)
-    tls = TlsConnection(None if chosen & 4 else keylog, TlsLimits(_MOST_WAITING) if chosen & 8 else None)
+    with changed(**{"tls_bytes": _MOST_WAITING} if chosen & 8 else {}):
+        tls = TlsConnection(None if chosen & 4 else keylog)
     events: list[Event] = []
     for number, (side, what) in enumerate(steps):
         if isinstance(what, bytes):

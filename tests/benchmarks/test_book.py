@@ -1,4 +1,4 @@
-"""The performance book: its options, what becomes of a part that cannot run, and what is kept of parts. No timing."""
+"""The performance book: its options, parts that cannot run, and stored results. No timing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN = book._run
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Have parts tell something without measuring anything; give their commands."""
+    """Replace the measurements with fixed results; return the parts' commands."""
     commands: list[list[str]] = []
 
     def run(command: list[str], say: Any) -> tuple[str, str, int]:
@@ -40,7 +40,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Keep the book elsewhere; its page is tested with the page."""
+    """Keep the book in another folder; its page is tested with the page."""
     monkeypatch.setattr(performance, "RESULTS", tmp_path / "performance.json")
     monkeypatch.setattr(performance, "PAGE", tmp_path / "performance.md")
     monkeypatch.setattr(performance, "page", lambda parts: f"{sorted(parts)}\n")
@@ -52,7 +52,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_every_part_is_a_benchmark_with_these_options(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each takes the arguments that the book gives it: argparse gets as far as ``--help`` behind them."""
+    """Each part accepts the book's arguments: argparse gets as far as the ``--help`` after them."""
     benchmark = import_module(f"benchmarks.{name}")
     for arguments in (PARTS[name].whole, PARTS[name].quick):
         monkeypatch.setattr(sys, "argv", [name, "--json", *arguments, "--help"])
@@ -139,7 +139,7 @@ def test_a_part_that_cannot_run_leaves_the_figures_that_there_were() -> None:
 
 # ---------------------------------------------------------------- running
 def entry_of(monkeypatch: pytest.MonkeyPatch, code: str, *peers: str) -> tuple[dict[str, Any], list[str]]:
-    """Run some Python in the place of a benchmark."""
+    """Run Python code in place of a benchmark."""
     said: list[str] = []
     monkeypatch.setitem(PARTS, "decode", Part((), (), peers))
     monkeypatch.setattr(book, "_run", lambda _, say: RUN([sys.executable, "-c", code], say))
@@ -150,7 +150,7 @@ def entry_of(monkeypatch: pytest.MonkeyPatch, code: str, *peers: str) -> tuple[d
 
 def test_progress_and_figures_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     told_by_it = f"import sys; print('round 1', file=sys.stderr); print('''{FOUND}'''); sys.exit(1)"
-    entry, said = entry_of(monkeypatch, told_by_it)  # a missed aim may be an exit code
+    entry, said = entry_of(monkeypatch, told_by_it)  # a missed target may be an exit code
     assert entry["figures"]["s"] == 1.2346
     assert entry["aims"] == [{"what": "s", "value": 1.2346, "target": 2, "at_most": True}]
     assert "cannot" not in entry

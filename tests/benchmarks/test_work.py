@@ -1,4 +1,4 @@
-"""The guard that counts work: what it counts, what it says, and that kproxy does no more than is kept."""
+"""The guard that counts work: its counts and messages, and that kproxy does no more than the stored counts."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ def test_figures_are_the_same_in_every_process(
 
 @cache
 def _before() -> JobWork:
-    """Return what the job takes as the code is; counted once for all that is added to it."""
+    """Return the counts of the unmodified job; cached for all additions to it."""
     return measured(["proxy"])["proxy"].found
 
 
-#: work that somebody adds to what runs for each buffer that a proxy reads
+#: additional work for each buffer that a proxy reads
 ADDED = {
     "calls": "self.unsent",
     "other calls": "len(data)",
@@ -113,7 +113,7 @@ ADDED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ADDED)
 def test_work_added_for_each_exchange_is_caught(name: str) -> None:
-    # as if half.py had it: the code of the function is compiled anew, in place, with more in it
+    # as if it were in half.py: the function's code is compiled again, in place, with an addition
     more = f"""
         import inspect, textwrap
         from kproxy.proxy import half
@@ -208,7 +208,7 @@ def test_a_process_that_fails_is_told() -> None:
         measured(["messages"], first="1 / 0")
 
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- messages
 def _counted(units: int = 1000, **counts: int) -> JobWork:
     functions = {name: {"kproxy/a.py: old": counts.get(name, 0)} for name in work.BY_FUNCTION}
     every = dict.fromkeys(work.COUNTS, 10_000) | {
@@ -277,7 +277,7 @@ def test_bounds_are_wide_with_another_version() -> None:
     assert compare(other, {"a job": _counted(calls=11_400, lines=5_000)}, HERE) == []
     (told,) = compare(other, {"a job": _counted(calls=11_600)}, HERE)
     assert "(+16.0%, allowed +15%)" in told
-    # memory is a matter of numpy, calls are not
+    # memory depends on numpy, calls do not
     newer = _kept(_counted(), numpy="3.0")
     assert compare(newer, {"a job": _counted(allocated=11_400)}, HERE) == []
     assert len(compare(newer, {"a job": _counted(allocated=11_400, calls=11_400)}, HERE)) == 1

@@ -67,12 +67,12 @@ class Ours:
 
     @property
     def frame_problems(self) -> list[str]:
-        """What was wrong with the frame, in words."""
+        """The problems of the frame, in words."""
         return [problem.reason for side, problem in self.exchange.problems if side == self.side]
 
     @property
     def content_problems(self) -> list[str]:
-        """What was wrong inside its record sets and inner protocols, in words."""
+        """The problems of its record sets and inner protocols, in words."""
         return [problem.reason for side, problem in self.exchange.annotations.problems if side == self.side]
 
 
@@ -143,7 +143,7 @@ def _by_endpoints(connections: list[list[Ours]], lines: list[dict[str, Any]]) ->
     ours: dict[str, list[list[Ours]]] = defaultdict(list)
     for messages in connections:
         ours[endpoints(messages[0], lines[0]["conn"])].append(messages)
-    for conn, numbers in theirs.items():  # a port pair used again comes in the same order on both sides
+    for conn, numbers in theirs.items():  # a reused port pair comes in the same order on both sides
         candidates = ours[conn.partition("#")[0].removesuffix("~mid")]
         assert candidates, f"{conn} is not among our connections"
         yield from _paired(candidates.pop(0), numbers, lines)
@@ -174,7 +174,7 @@ def _paired(messages: list[Ours], numbers: list[int], lines: list[dict[str, Any]
 
 
 def _fits(messages: list[Ours], lines: list[dict[str, Any]]) -> bool:
-    """Tell whether side, API, version and correlation ID of all messages are the same."""
+    """Return whether side, API, version and correlation ID of all messages are the same."""
     return len(messages) == len(lines) and all(map(_same_header, messages, lines))
 
 
@@ -212,7 +212,7 @@ def plain(name: str) -> str:
 
 
 def differences(ours: Ours, theirs: dict[str, Any]) -> Iterator[str]:
-    """Yield what differs between the two bodies: a path, and both values."""
+    """Yield the differences of the two bodies: a path, and both values."""
     body = ours.body
     message = body.message(response=ours.side == "response") if body is not None else None
     if message is None or ours.value is None:

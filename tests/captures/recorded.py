@@ -1,10 +1,10 @@
-"""The captures in ``tests/data/captures``, and what reading them has to give.
+"""The captures in ``tests/data/captures``, and the expected results of reading them.
 
 They are recordings of real clients and brokers, chosen small and varied; the larger ones are compressed with zstd.
-``expected.json`` holds, for each of them, what ``read --json --show-secrets`` said when every message equalled what
-kafka-clients decodes from it (``test_oracle``): a fresh clone is tested against that without the reference.
+``expected.json`` holds, for each of them, the output of ``read --json --show-secrets`` at a time when every message
+equalled the decoding by kafka-clients (``test_oracle``): a fresh clone is tested against that without the reference.
 
-After a deliberate change of the shape, run ``python -m tests.captures.recorded`` and look at the difference.
+After a deliberate change of the shape, run ``python -m tests.captures.recorded`` and review the difference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dissectors.sides import SIDES
 FOLDER = Path(__file__).resolve().parent.parent / "data" / "captures"
 EXPECTED = FOLDER / "expected.json"
 
-#: what each capture is there for
+#: the purpose of each capture
 CAPTURES = {
     "01_mock_java_throttle_bug.pcap": "librdkafka's mock: a malformed ApiVersions fallback that clients misread",
     "01_nafka_kafkajs_none.pcap": "a broker that answers ApiVersions v2 in the format of v3",
@@ -55,7 +55,7 @@ CAPTURES = {
 
 
 def summary(name: str) -> dict[str, Any]:
-    """Return what reading a capture gives, in short: bodies by API, version and side as a count and a CRC-32."""
+    """Return a digest of a capture's reading: bodies by API, version and side as a count and a CRC-32."""
     capture = open_capture(str(FOLDER / name))
     capture.read()
     flags: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def error_codes(value: Any) -> Iterator[int]:
 
 
 def write() -> None:
-    """Write down what reading the captures gives now."""
+    """Write the current results of reading the captures."""
     lines = [f"{json.dumps(name)}: {json.dumps(summary(name))}" for name in CAPTURES]
     EXPECTED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Values in arrays: as numpy's own function finds them."""
+"""Values in arrays: the same as found by numpy's own function."""
 
 from __future__ import annotations
 

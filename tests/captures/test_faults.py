@@ -1,4 +1,4 @@
-"""Internal errors in kproxy itself: which errors are contained, how they are counted and told."""
+"""Internal errors in kproxy: which errors are contained, and how they are counted and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the proxy did, as lines of packet comments."""
+"""Interventions of the proxy as lines of packet comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results become JSON: keys, order and forms of values come from their declarations."""
+"""Results as JSON: keys, order and forms of values come from their declarations."""
 
 from __future__ import annotations
 

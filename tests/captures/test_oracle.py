@@ -1,6 +1,6 @@
-"""Every message of the reference captures, as ``kproxy read --json`` shows it, against what kafka-clients makes of it.
+"""Every message of the reference captures, as in ``kproxy read --json``, against its decoding by kafka-clients.
 
-What differs is listed here with the reason, and only that may differ.
+Known differences are listed here with the reason; no others are allowed.
 """
 
 from __future__ import annotations

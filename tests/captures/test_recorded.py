@@ -1,4 +1,4 @@
-"""The captures that come with the project read as they did when they equalled the reference, in blocks of any size."""
+"""The project's captures give the same as when they equalled the reference, in blocks of any size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_reads_as_verified(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES)
 def test_blocks_of_any_size_give_the_same(name: str) -> None:
-    """Frames cross blocks, and connections change between the bulk and the thorough way at other places."""
+    """Frames cross blocks, and connections switch between the bulk and the thorough path at other places."""
     whole = open_capture(str(FOLDER / name))
     whole.read()
     for block_size in BLOCK_SIZES:

@@ -1,4 +1,4 @@
-"""Moments in words."""
+"""Times in words."""
 
 from __future__ import annotations
 

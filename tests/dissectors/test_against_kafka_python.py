@@ -26,7 +26,7 @@ from tests.dissectors.values import Values
 LAYOUTS = 524  # versions of all message classes of kafka-python 3.0.12
 ROUNDS = 2
 
-#: where kafka-python has a name of its own, or of another revision of Kafka's definitions
+#: kafka-python's own names, or names from another revision of Kafka's definitions
 RENAMED = {
     "cluster_authorized_operations": "authorized_operations",
     "topic_authorized_operations": "authorized_operations",

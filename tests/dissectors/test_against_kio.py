@@ -1,7 +1,7 @@
-"""Our bytes against kio's: it was generated from Kafka's message definitions by other people's code.
+"""Our bytes against kio's, which was generated from Kafka's message definitions by independent code.
 
-Every request and response of every version that kio knows: the same values give the same bytes in both, and our
-decoder gives the values back. Fields are matched by their place on the wire, their names as a check.
+Every request and response of every version that kio supports: the same values give the same bytes in both, and our
+decoder gives the values back. Fields are matched by their position on the wire, with their names as a check.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def entities(key: int) -> list[tuple[MessageVersion, type[Any]]]:
 
 
 class Converter:
-    """Turns a drawn value into a kio entity, and takes out of the value what kio cannot carry."""
+    """Converts a drawn value to a kio entity, and removes what kio cannot represent from the value."""
 
     def __init__(self, seed: str) -> None:
         self.rng = Values(seed).rng
@@ -103,7 +103,7 @@ class Converter:
         return theirs
 
     def primitive(self, kafka_type: str, value: Any, field: Any) -> tuple[Any, Any]:
-        """Return a value both can carry, in our form and in kio's."""
+        """Return a value that both can represent, in our form and in kio's."""
         match kafka_type:
             case "error_code":
                 code = self.rng.choice(list(ErrorCode))

@@ -1,4 +1,4 @@
-"""Bodies made ready to be shown: names, inner protocols, record sets, secrets."""
+"""Bodies prepared for display: names, inner protocols, record sets, secrets."""
 
 from __future__ import annotations
 

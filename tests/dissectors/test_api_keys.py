@@ -1,4 +1,4 @@
-"""API keys and error codes: one enumeration each, which the declarations agree with and all product code uses."""
+"""API keys and error codes: one enumeration each, which the declarations match and all product code uses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER_PROTOCOLS = (
     "dissectors/records/",
     "kproxy/proxy/firewall.py",
 )
-"""Where numbers are those of packets, TLS, codecs, records and protocols that are not Kafka's."""
+"""Modules whose numbers are those of packets, TLS, codecs, records and protocols other than Kafka's."""
 OTHER_TABLES = {
     "ACKNOWLEDGE",
     "ACKNOWLEDGED",
@@ -112,7 +112,7 @@ def test_other_numbers_are_not(allowed: str) -> None:
 
 
 def numbered(source: str) -> Iterator[str]:
-    """Yield every place where a number seems to stand for an API key or an error code."""
+    """Yield every place where a number seems to be used as an API key or error code."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef):
@@ -167,7 +167,7 @@ def _is_numbered_table(value: ast.expr) -> bool:
 
 
 def _is_named(node: ast.expr) -> bool:
-    """Say whether an expression is named as an API key or an error code: a name, an attribute, a column, a field."""
+    """Return whether an expression is named like an API key or error code: a name, an attribute, a column, a field."""
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -182,7 +182,7 @@ def _is_named(node: ast.expr) -> bool:
 
 
 def _has_number(node: ast.expr) -> bool:
-    """Say whether it is a number, or holds one, other than 0 (no error) and -1 (no key)."""
+    """Return whether it is or contains a number other than 0 (no error) and -1 (no key)."""
     if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ("frozenset", "set"):
         node = node.args[0]
     if isinstance(node, ast.Set | ast.Tuple | ast.List):

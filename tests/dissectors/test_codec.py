@@ -1,4 +1,4 @@
-"""A codec that is added as CONTRIBUTING says, in two places, is known to everything that deals with codecs."""
+"""A codec added in the two places named in CONTRIBUTING is supported by all code that handles codecs."""
 
 from __future__ import annotations
 

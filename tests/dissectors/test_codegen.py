@@ -1,7 +1,7 @@
-"""Generated decoders on bytes chosen by hand: the edges of each piece of generated code.
+"""Generated decoders on hand-written bytes: the edge cases of each piece of generated code.
 
-What random messages do with every layout is in test_generated.py. Here the declarations are made for the test, and
-the byte literals follow KIP-482, KIP-893 and ``protocol/types/Type.java``, unless they say otherwise.
+test_generated.py covers random messages of every layout. Here the declarations are made for the test, and the byte
+literals follow KIP-482, KIP-893 and ``protocol/types/Type.java``, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def refusal(layout: MessageVersion, data: bytes) -> DecodeError:
     return caught.value
 
 
-# ---------------------------------------------------------------- messages that others wrote
+# ---------------------------------------------------------------- messages of other encoders
 def test_heartbeat_request_v4() -> None:
     """Bytes of kio 0.6.5."""
     known = apis.api(12)
@@ -147,7 +147,7 @@ def test_any_byte_but_zero_is_true() -> None:
     assert value == {"a": False, "b": True, "c": True}
 
 
-# ---------------------------------------------------------------- arrays and what follows them
+# ---------------------------------------------------------------- arrays and the fields after them
 PART = ("x" / Int8, "y" / String)
 
 
@@ -156,7 +156,7 @@ PART = ("x" / Int8, "y" / String)
     "items", [None, [], [{"x": 1, "y": "a"}], [{"x": n % 99, "y": "b" * (n % 3)} for n in range(200)]]
 )
 def test_fixed_fields_after_an_array(make: Callable[..., MessageVersion], items: Any) -> None:
-    """They are read together with the array's count and again behind its elements."""
+    """They are read together with the array's count, and again after its elements."""
     layout = make(
         "before" / Int16, "parts" / Array(*PART).null(), "after" / Int64, "id" / Uuid, "last" / String
     )

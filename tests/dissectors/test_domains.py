@@ -193,7 +193,7 @@ SYNONYMS = {"Acked": "ACKNOWLEDGED"}  # RecordState.java
 
 
 def listed() -> Iterator[tuple[str, Domain | None, Field]]:
-    """Where Kafka's description of a field lists values, as in "0:Available,2:Acked": path, our domain, their field."""
+    """Kafka's field descriptions that list values, as in "0:Available,2:Acked": path, our domain, their field."""
     for theirs in facts.kept().messages.values():
         newest = theirs.layouts[max(theirs.layouts)][-1]
         for path, field in flat(in_snake_case(newest.fields)):
@@ -206,7 +206,7 @@ def listed() -> Iterator[tuple[str, Domain | None, Field]]:
 
 
 def declared_types(fields: Sequence[schema.Field], path: list[str]) -> Iterator[schema.Type]:
-    """The types of the fields along a path, an array's elements behind the array."""
+    """The types of the fields along a path, with an array's elements after the array."""
     found = next(field for field in fields if field.name == path[0])
     yield found.type
     inner = found.type.element if isinstance(found.type, schema.Array) else found.type

@@ -1,4 +1,4 @@
-"""What values name, by declaration: as Kafka's definitions say, and where they say nothing, as listed here."""
+"""The entities named by values, by declaration: as in Kafka's definitions, with additions listed here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ADDITIONS = {
         },
     ),
 }
-"""Entity type -> why we say it where Kafka does not, and of which fields: by name, or by the ends of their paths."""
+"""Entity type -> why we add it, and to which fields: by name, or by the ends of their paths."""
 
 PRIMITIVES = {
     "topicName": "string",
@@ -63,7 +63,7 @@ MESSAGES = {
 
 @cache
 def declared(identity: facts.Identity) -> dict[str, schema.Type]:
-    """Our primitive fields by path, and arrays of primitives, those of earlier forms included."""
+    """Our primitive fields by path, and arrays of primitives, including those of earlier forms."""
     message = declaration(MESSAGES[identity])
     assert message is not None
     return {path: type_ for form in (message, *message.older) for path, type_ in primitives(form.fields)}
@@ -80,7 +80,7 @@ def primitives(fields: Sequence[schema.Field], inside: str = "") -> Iterator[tup
 
 @cache
 def kafkas(identity: facts.Identity) -> dict[str, str]:
-    """Kafka's entity types by path; what any release says holds, as the oldest definitions had few."""
+    """Kafka's entity types by path, from any release, because the oldest definitions had few."""
     return {
         path: field.entity
         for layouts in MESSAGES[identity].layouts.values()
@@ -91,7 +91,7 @@ def kafkas(identity: facts.Identity) -> dict[str, str]:
 
 
 def added(path: str, type_: schema.Type) -> str | None:
-    """The entity type that we add to a field of which Kafka says nothing."""
+    """The entity type that we add to a field for which Kafka has none."""
     kind = type_.element.kind if isinstance(type_, schema.Array) else type_.kind
     for entity, (_, names) in ADDITIONS.items():
         if kind == PRIMITIVES[entity] and any(f".{path}".endswith(f".{name}") for name in names):

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode as KioError
 from dissectors.error_codes import BY_CODE, BY_NAME, FORMER_NAMES, ErrorCode, error_name
 from tests.definitions import facts
 
-# Names that kafka-python 3.0.12 has to itself (kafka/errors.py); it also uses some former ones of Kafka.
+# Names used only by kafka-python 3.0.12 (kafka/errors.py); it also uses some former names of Kafka.
 KAFKA_PYTHON_NAMES = {
     0: "NO_ERROR",
     10: "MESSAGE_SIZE_TOO_LARGE",
@@ -60,7 +60,7 @@ def test_since_is_a_release(error: ErrorCode) -> None:
 
 
 def test_releases_rise_with_the_codes() -> None:
-    # Codes are handed out in sequence, so a later code never belongs to an earlier release.
+    # Codes are assigned in sequence, so a later code never belongs to an earlier release.
     releases = [tuple(map(int, error.since.split("."))) for error in ErrorCode]
     assert releases == sorted(releases)
 

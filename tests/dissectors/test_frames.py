@@ -1,4 +1,4 @@
-"""Whole frames: headers, bodies, and peers that do not keep to what they announced."""
+"""Whole frames: headers, bodies, and peers that deviate from what they announced."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_a_body_with_too_many_fields_stays_bytes() -> None:
 
 
 def test_what_an_array_announces_costs_nothing() -> None:
-    """The bytes end long before: that is told, whatever the array announced."""
+    """The bytes end long before: that is reported, whatever the array announced."""
     payload = response(3, 0, TOPICS)
     lying = payload[:8] + (1 << 30).to_bytes(4) + payload[12:]
     with limits(message_objects=1000):

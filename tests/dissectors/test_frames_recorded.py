@@ -1,4 +1,4 @@
-"""Responses of real brokers that do not answer in the version they were asked in."""
+"""Responses of real brokers in another version than that of the request."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_later_version_than_asked_for() -> None:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("key", range(len(apis.NAMES)))
 def test_bytes_after_the_end_are_never_taken_for_a_later_version(key: int) -> None:
-    """Zeros behind a message would pass for fields that later versions added."""
+    """Zeros after a message could be fields that later versions added."""
     known = apis.api(key)
     assert known is not None
     for version in known.response.versions:

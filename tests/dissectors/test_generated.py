@@ -1,6 +1,6 @@
 """Generated decoder, traced reading and building against each other, on every layout of every API.
 
-The three are separate pieces of code over one declaration: what one gets wrong, the others contradict.
+The three are separate code for one declaration: an error in one of them contradicts the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_built_bytes_decode_to_the_value(layouts: list[MessageVersion]) -> None:
 @pytest.mark.sample(55)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
 def test_position_is_kept(layouts: list[MessageVersion]) -> None:
-    """Inside a larger buffer: what comes before and after belongs to others."""
+    """Inside a larger buffer: the bytes before and after belong to other messages."""
     for layout in layouts:
         seed = f"{label(layout)} inside"
         value = Values(seed).draw(layout.struct)
@@ -143,7 +143,7 @@ def check_tag(member: wire.Member | None, tag: int, node: Node, content: bytes) 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 63, 126, 127, 128, 300])
 @pytest.mark.parametrize("same_shape", [True, False])
 def test_arrays_of_every_length(count: int, same_shape: bool) -> None:
-    """Counts around the edge of a one-byte length, with elements of one shape and of many."""
+    """Counts around the limit of a one-byte length, with elements of one shape and of many."""
     for name, version in (
         ("Metadata", 12),
         ("Metadata", 5),

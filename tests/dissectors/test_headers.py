@@ -1,4 +1,4 @@
-"""Where bodies begin, against the headers read field by field."""
+"""The beginning of bodies, against headers read field by field."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_headers_with_tags_are_left_to_others() -> None:
 
 @pytest.mark.parametrize("frame", [b"", b"\x00" * 9, b"\x00\x01\x00\x04" + bytes(4) + b"\x00\x02\xff\xfe"])
 def test_malformed_headers(frame: bytes) -> None:
-    """Cut off before the client ID, or with one that is no UTF-8."""
+    """Cut off before the client ID, or with one that is not UTF-8."""
     assert request_body_start(frame, 1) is None
     assert response_body_start(frame[:4], 1) is None
 

@@ -1,4 +1,4 @@
-"""Placeholders for bytes of which only the size is known."""
+"""Placeholders for bytes of known size but unknown content."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def test_other_bytes_are_what_they_are(data: bytes) -> None:
 
 
 def test_no_size_is_negative() -> None:
-    """Bytes of a client may look like a placeholder; their size must not be taken away from sums."""
+    """Bytes of a client may look like a placeholder; their size must not be subtracted from sums."""
     assert original_size(MARK + b"\xff" * 4 + bytes(SIZE - len(MARK) - 4)) == 2**32 - 1

@@ -1,4 +1,4 @@
-"""Places of fields found by locators, against those of the traced reading: another piece of code, field by field."""
+"""Positions of fields found by locators, against those of the traced reading, which is independent code."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_beginning_of_any_part(layouts: list[MessageVersion]) -> None:
 
 
 def section_start(layout: MessageVersion, root: Node) -> int:
-    """Where the tag section of a message begins: after its last field that is not tagged."""
+    """Where the tag section of a message begins: after its last untagged field."""
     untagged = {member.name for member in layout.struct.members}
     return max((node.end for node in root.children or () if node.name in untagged), default=0)
 
@@ -123,7 +123,7 @@ def section_start(layout: MessageVersion, root: Node) -> int:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
 def test_damaged_bytes(layouts: list[MessageVersion]) -> None:
-    """Nothing but places or a DecodeError, the same whole and in pieces."""
+    """Only positions or a DecodeError, the same whole and in pieces."""
     for layout in layouts:
         seed = f"{label(layout)} locate damaged"
         rng = Random(seed)
@@ -153,7 +153,7 @@ def walked(locator: FieldLocator, data: bytes, rng: Random) -> list[FieldLocatio
 
 
 def outcome(find: Callable[[], list[FieldLocation]]) -> Any:
-    """What was found, or what the DecodeError says."""
+    """The result, or the message of the DecodeError."""
     try:
         return [location[:5] for location in find()]
     except DecodeError as error:

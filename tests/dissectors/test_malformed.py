@@ -1,4 +1,4 @@
-"""Bytes that are wrong: only DecodeError, at a sensible place, quickly, in bounded memory, nothing read before lost."""
+"""Malformed bytes: only DecodeError, at a sensible position, quickly, in bounded memory, keeping earlier data."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sample(layout: MessageVersion) -> tuple[dict[str, Any], bytes]:
 
 
 def decoded(layout: MessageVersion, data: bytes) -> Any:
-    """The value, or the error of a fault well described."""
+    """The value, or the error, which must be well described."""
     try:
         return layout.decode(data)
     except DecodeError as error:
@@ -44,7 +44,7 @@ def decoded(layout: MessageVersion, data: bytes) -> Any:
 
 
 def check_agreement(layout: MessageVersion, data: bytes) -> None:
-    """Generated and traced reading accept the same bytes with the same value, and reject the same."""
+    """Assert that generated and traced reading accept the same bytes with the same value, and reject the same."""
     made, traced = decoded(layout, data), layout.trace(data)
     where = f"{label(layout)} {data.hex()}"
     if isinstance(made, DecodeError):
@@ -136,7 +136,7 @@ def test_bytes_left_over_are_an_error() -> None:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("layouts", by_key(), ids=apis.NAMES)
 def test_announced_elements_cost_nothing_before_they_come(layouts: list[MessageVersion]) -> None:
-    """An array that announces 2^31 - 1 elements and brings none, wherever the layout has one."""
+    """An array that announces 2^31 - 1 elements and has none, at every place in the layout."""
     tracemalloc.start()
     try:
         for layout in layouts:
@@ -155,7 +155,7 @@ def test_announced_elements_cost_nothing_before_they_come(layouts: list[MessageV
 
 
 def array_prefixes(layout: MessageVersion) -> list[tuple[bytes, wire.Array]]:
-    """For each array among the top-level fields: the bytes before it."""
+    """The bytes before each array among the top-level fields."""
     value: dict[str, Any] = {}
     found = []
     data = layout.build(value)

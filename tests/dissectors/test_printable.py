@@ -49,7 +49,7 @@ def test_printable_text_is_left_as_it_is(text: str) -> None:
 
 
 def test_plain_blocks_hold_nothing_that_piles_up() -> None:
-    """What takes the quick way is what the slow one would leave."""
+    """Text on the fast path is what the slow path would leave unchanged."""
     for code in (*range(0x20, 0x300), *range(0x2010, 0x20D0), *range(0x2100, 0x2C00)):
         character = chr(code)
         assert not character.isprintable() or unicodedata.category(character) not in ("Mn", "Me")

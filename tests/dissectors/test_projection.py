@@ -1,6 +1,6 @@
 """Projections against the full decoder: every layout of every API, random fields of random messages.
 
-The full decoder is held to other people's decoders elsewhere; what a projection gives is that with all else left out.
+Other tests compare the full decoder with independent ones; a projection gives its result without the other fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROUNDS = 4
 
 
 def paths_of(con: wire.WireType, prefix: str = "") -> list[str]:
-    """The paths of all fields of a struct, those inside others too."""
+    """The paths of all fields of a struct, including nested ones."""
     if isinstance(con, wire.Array):
         con = con.element
     if isinstance(con, wire.NullableStruct):
@@ -49,7 +49,7 @@ def tags_of(con: wire.WireType) -> list[str]:
 
 
 def left(value: Any, paths: list[str], prefix: str = "") -> Any:
-    """What of a decoded value lies on the paths, said once more without the code under test."""
+    """The part of a decoded value on the paths, computed without the code under test."""
     if isinstance(value, list):
         return [left(item, paths, prefix) for item in value]
     if not isinstance(value, dict):
@@ -107,12 +107,12 @@ def check_like_the_full_decoder(
     refused = refusal(projection.parse, data)
     if refused:
         assert refusal(layout.decode, data) == refused, seed
-    elif not layout.older:  # those are told apart by the whole message
+    elif not layout.older:  # those are distinguished by the whole message
         assert projection.parse(data) == whole, seed
 
 
 def refusal(decode: Callable[[bytes], Any], data: bytes) -> str:
-    """What the DecodeError says, empty if there is none."""
+    """The message of the DecodeError, empty if there is none."""
     try:
         decode(data)
     except DecodeError as error:
@@ -142,7 +142,7 @@ def test_damaged_bytes(layouts: list[MessageVersion]) -> None:
             if full is not None:
                 assert exact == left(full, wanted), (seed, at, byte)
             elif exact is not None:
-                # what is passed over was not looked into: texts, and the content of tags
+                # skipped data was not checked: texts, and the content of tags
                 with pytest.raises(DecodeError) as caught:
                     layout.parse(damaged)
                 assert "UTF-8" in caught.value.reason or tagged & set(caught.value.field_path.split("."))

@@ -1,4 +1,4 @@
-"""Declarations: version ranges, modifiers, and what becomes of them in one version."""
+"""Declarations: version ranges, modifiers, and their form in one version."""
 
 from __future__ import annotations
 

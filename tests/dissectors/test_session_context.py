@@ -1,4 +1,4 @@
-"""What earlier exchanges tell about later ones."""
+"""Context from earlier exchanges for later ones."""
 
 from __future__ import annotations
 

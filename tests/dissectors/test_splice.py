@@ -1,5 +1,6 @@
-"""Replaced values: the decoder gives the new ones and all others as before, and putting the old ones back gives the
-old bytes."""
+"""Replaced values: the decoder gives the new ones and leaves all others unchanged, and restoring the old ones gives the
+old bytes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ ROUNDS = 3
 
 
 def decoded(layout: MessageVersion, data: bytes) -> dict[str, Any]:
-    """The value that this layout gives, whether or not an older one fits too."""
+    """The value in this layout, whether or not an older one also fits."""
     value = layout.exactly(data, 0)
     assert value is not None
     return value

@@ -1,4 +1,4 @@
-"""The traced tree: names, ranges, paths, and what is left of it when bytes are wrong."""
+"""The traced tree: names, ranges, paths, and what remains if bytes are malformed."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_null_where_none_is_allowed(con: wire.SizedLeaf, data: bytes) -> None:
 
 
 def test_string_beyond_32767_bytes() -> None:
-    """Kafka's readers refuse it; a longer announcement is wrong even before its bytes have come."""
+    """Kafka's readers reject it; a longer length is wrong even before its bytes have arrived."""
     con = wire.String(**COMPACT)
     longest = con.build("x" * 32767)
     assert longest[:3] == b"\x80\x80\x02"

@@ -1,7 +1,7 @@
-"""Random values of wire types, and the list of every layout: what the decoder's property tests are fed with.
+"""Random values of wire types, and the list of every layout: the input of the decoder's property tests.
 
-Values are exactly what the decoder gives: numbers in arrays as tuples, other arrays as lists, absent tagged fields
-absent, unknown tags under ``_tags``. All randomness comes from a named seed, so a failure repeats.
+Values are exactly those of the decoder: numbers in arrays as tuples, other arrays as lists, absent tagged fields
+absent, unknown tags under ``_tags``. All randomness comes from a named seed, so failures are reproducible.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Values:
 
 @cache
 def every_layout() -> tuple[MessageVersion, ...]:
-    """Every message in every version, with the layouts that earlier releases gave to the same numbers."""
+    """Every message in every version, with the layouts that earlier releases used for the same numbers."""
 
     def layouts() -> Iterator[MessageVersion]:
         for key in range(len(apis.NAMES)):
@@ -137,7 +137,7 @@ def every_layout() -> tuple[MessageVersion, ...]:
 
 
 def label(layout: MessageVersion) -> str:
-    """A name for a layout, unlike that of any other."""
+    """A unique name of a layout."""
     message = layout.message
     known = apis.api(message.key if message.key is not None else -1)
     newest = known is not None and message in (known.request, known.response)

@@ -1,4 +1,4 @@
-"""The commands in the documentation: finding them, reading them as kproxy does, and running them on samples."""
+"""The commands in the documentation: finding them, parsing them like kproxy, and running them on samples."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ kafka       orders-0   1/1     Running   0          1d    127.0.0.1   node1   <n
 
 
 _INSTEAD = {"duckdb": "import duckdb, sys; duckdb.sql(sys.argv[-1]).show()"}
-"""What does the same as a program that is not installed, by a package that is."""
+"""Replacements for programs that are not installed, based on an installed package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a block of shell commands, continued lines joined.
+    """A line of a block of shell commands, with continued lines joined.
 
-    :ivar output: what stands in the ``text`` block right behind it; empty if there is none
+    :ivar output: content of the ``text`` block that follows directly; empty if there is none
     """
 
     page: str
@@ -90,22 +90,22 @@ def _commands(text: str) -> Iterator[str]:
 
 
 def all_code(name: str) -> Iterator[str]:
-    """Yield every line of code on a page that may be a command, whatever the block's language is."""
+    """Yield every line of code on a page that may be a command, in blocks of any language."""
     read = page(name)
     for block in read.blocks():
         joined = re.sub(r"\\\n\s*", " ", block.text).splitlines()
-        if name == "commands.md":  # in the epilogs of --help, what an example does stands behind it
+        if name == "commands.md":  # in the epilogs of --help, the explanation follows the example
             yield from (re.split(r"\s{2,}|$", line.strip())[0] for line in joined)
         elif block.language not in ("text", "python", "json", "go", "yaml", "toml"):
             yield from joined
     for code in read.inline_code():
-        # prose also names commands and options without the rest
+        # prose also mentions commands and options alone
         if re.search(r" (\||--) kproxy |^kproxy .*\.pcap", code):
             yield code.replace("\n", " ")
 
 
 def arguments(line: str) -> Iterator[list[str]]:
-    """Yield the arguments of each kproxy in a line: in a pipe, behind sudo, in a container."""
+    """Yield the arguments of each kproxy command in a line: in a pipe, after sudo, in a container."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:  # output, not a command
@@ -114,7 +114,7 @@ def arguments(line: str) -> Iterator[list[str]]:
         called = [place for place, word in enumerate(command[:-1]) if word.rpartition("/")[2] == "kproxy"]
         if called and command[: called[0]] in ([], ["sudo"]):
             yield command[called[0] + 1 :]
-        else:  # other programs take users, containers and images of that name as well
+        else:  # users, containers and images of that name in other commands
             yield from (command[place + 1 :] for place in called if command[place + 1] in COMMANDS)
 
 
@@ -125,9 +125,9 @@ def _parts(words: list[str]) -> Iterator[list[str]]:
 
 
 def taken(command: list[str]) -> None:
-    """Have the arguments read as kproxy reads them, without running anything.
+    """Parse the arguments like kproxy, without running anything.
 
-    :raises click.UsageError: if it does not take them
+    :raises click.UsageError: if kproxy rejects them
     """
     context, found = program_context(), main
     while isinstance(found, click.Group):
@@ -145,7 +145,7 @@ def taken(command: list[str]) -> None:
 
 
 def lay_out(folder: Path) -> None:
-    """Put files into a folder under the names that the documentation gives to captures and what belongs to them."""
+    """Copy files to a folder under the names that the documentation uses for captures and related files."""
     packets = SAMPLE.read_bytes()
     for name in ("kafka.pcap", "good.pcap", "client.pcap", "broker.pcap", "new.pcap", "broker2.pcap.zst"):
         (folder / name).write_bytes(packets)
@@ -180,7 +180,7 @@ def lay_out(folder: Path) -> None:
 
 
 def _rotated(packets: bytes, count: int) -> Iterator[bytes]:
-    """Yield a pcap file (little-endian, as the sample is) as files of so many packets."""
+    """Split a pcap file (little-endian, like the sample) into files of so many packets."""
     head, place, begin, met = packets[:24], 24, 24, 0
     while place < len(packets):
         place += 16 + int(struct.unpack_from("<I", packets, place + 8)[0])
@@ -192,10 +192,10 @@ def _rotated(packets: bytes, count: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a line.
+    """The result of a line.
 
     :ivar code: exit code of the last kproxy in it
-    :ivar missing: a program that is not installed, from which on the line was not run; or empty
+    :ivar missing: a program that is not installed, at which the line stopped; or empty
     """
 
     code: int
@@ -205,10 +205,10 @@ class Done:
 
 
 def run(line: str) -> Done:
-    """Run a line in this folder: kproxy in this process, other programs as processes."""
+    """Run a line in the current folder: kproxy in this process, other programs as processes."""
     words = shlex.split(line, comments=True)
     for place, word in enumerate(words):
-        if word == "||":  # what is done where the rest fails
+        if word == "||":  # the alternative for a failure
             words = words[:place]
             break
     written = None

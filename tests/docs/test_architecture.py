@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is the map of the house: every room is on it, and all that it and the recipes name is there."""
+"""ARCHITECTURE.md describes every folder, and everything named in it and in the recipes exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOP = (*FLOORS, "tests", "benchmarks", "fuzz", "docs")
 
 @cache
 def named(page: str) -> set[str]:
-    """Return the paths, and other words of code, that a page names."""
+    """Return the paths and other code words on a page."""
     return set(re.findall(r"`([\w./]+)`", (ROOT / f"{page}.md").read_text(encoding="utf-8")))
 
 
@@ -28,13 +28,13 @@ def files() -> set[str]:
 
 @cache
 def rooms() -> set[str]:
-    """Return the folders with code inside the floors, as the map writes them."""
+    """Return the folders with code below the top-level packages, as the page writes them."""
     return {f"{Path(file).parent.as_posix()}/" for file in files()} - {f"{floor}/" for floor in FLOORS}
 
 
 def test_every_room_is_on_the_map() -> None:
     on_the_map = named("ARCHITECTURE")
-    # one that is named in the row of the room around it stands there without the way to it
+    # a folder named in the row of its parent stands there without the parent's path
     inner = {room for room in rooms() if f"{Path(room).name}/" in on_the_map}
     assert rooms() - inner - on_the_map == set()
 

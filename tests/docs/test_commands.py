@@ -1,8 +1,7 @@
-"""Every command in the documentation: kproxy takes it, and it does what it is shown for.
+"""Every command in the documentation: kproxy accepts it, and it has the documented effect.
 
-What can be run without a network, brokers, root or a terminal is run, on the sample that comes with kproxy under the
-names that the pages use. What cannot is listed here with its reason, and read by kproxy all the same: a command, an
-option or a value that is not there fails.
+Commands that need no network, brokers, root or terminal run on kproxy's sample, under the file names of the pages. The
+others are listed here with reasons, and are still parsed by kproxy: nonexistent commands, options or values are errors.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ NOT_RUN = {
     r"^(nft|iptables|ip) ": "takes root",
     "--value-schema|--registry": "the records of the sample have no schema",
 }
-"""Lines that are not run, with the reason."""
+"""Lines that do not run, with reasons."""
 
 OTHERS = {"cp", "duckdb", "echo", "editcap", "jq", "tshark", "zcat"}
-"""Programs that lines which are run may use beside kproxy. Where one is not installed, the test says so."""
+"""Programs other than kproxy in lines that run. If one is not installed, the test reports it."""
 
 FOLDERS = {
     "/var/tmp/ring": "ring",
@@ -66,7 +65,7 @@ FOLDERS = {
     "/captures": "ring",
     "/data/kafka": "tables",
 }
-"""Folders that the pages name, and those of the test in their place."""
+"""Folders on the pages, with the test's replacements."""
 
 STANDS_FOR = {
     **FOLDERS,
@@ -97,13 +96,13 @@ STANDS_FOR = {
     "'@slow and api == Fetch'": "'latency > 0 and api == Fetch'",
     'client ~ "^orders-"': 'client ~ "^orders-|broker"',
 }
-"""What the pages say for an example, and what the sample has in its place."""
+"""Example names on the pages, with the sample's names."""
 
 README = "../README.md"
 
 
 def reason(line: str) -> str:
-    """Return why a line is not run; empty if it is."""
+    """Return the reason why a line does not run; empty if it does."""
     return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, line)), "")
 
 
@@ -118,14 +117,14 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(tmp_path: Path) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        patch.setenv("TZ", "UTC")  # examples have times of day
+        patch.setenv("TZ", "UTC")  # examples contain times of day
         time.tzset()
         yield tmp_path
     time.tzset()
 
 
 def _has_commands(name: str) -> bool:
-    """Return whether a page has a command of kproxy; most pages are not parsed for it, which would take a second."""
+    """Return whether a page has kproxy commands; most pages are not parsed for that, which would take one second."""
     return "kproxy" in (DOCS / name).read_text() and any(any(arguments(line)) for line in all_code(name))
 
 
@@ -138,7 +137,7 @@ def test_commands_are_taken(name: str, folder: Path) -> None:
         "c.properties",
         "chain.pem",
         "key.pem",
-    ):  # click looks whether they are there
+    ):  # click checks whether they exist
         (folder / file).touch()
     (folder / "tables").mkdir()
     for line in all_code(name):
@@ -167,11 +166,11 @@ def test_commands_do_what_they_are_shown_for(name: str, samples: Path, folder: P
         before = set(folder.rglob("*"))
         done = run(replaced(line.text, STANDS_FOR))
         if missing and "No such file or directory" in done.errors:
-            continue  # a program that is not installed here would have made it
+            continue  # a program that is not installed would have created it
         expected = {0, 4} if "--fail-on" in line.text else {0}
         assert done.code in expected, (line.text, done)
         made = set(folder.rglob("*")) - before
-        silent = line.text.startswith("cp ") or "select(" in line.text  # jq may find nothing to select
+        silent = line.text.startswith("cp ") or "select(" in line.text  # jq may select nothing
         assert done.output or done.missing or made or silent, f"{line.text} does nothing"
         if line.output:
             shown_in(line.output, done)
@@ -181,12 +180,12 @@ def test_commands_do_what_they_are_shown_for(name: str, samples: Path, folder: P
 
 
 def replaced(line: str, words: Mapping[str, str]) -> str:
-    """Return a line with other words in the place of some."""
+    """Return a line with some words replaced."""
     return re.sub("|".join(map(re.escape, words)), lambda found: words[found[0]], line)
 
 
 def shown_in(output: str, done: Done) -> None:
-    """Hold what a page shows to what was printed: ``...`` is for what is left out, lines may break elsewhere."""
+    """Compare the output on a page with the real one: ``...`` stands for omissions, and lines may break elsewhere."""
     printed, place = " ".join(f"{done.output} {done.errors}".split()), 0
     for part in re.split(r"^\.\.\.$|\.\.\.$", output, flags=re.MULTILINE):
         text = " ".join(part.split())
@@ -230,7 +229,7 @@ def test_what_kproxy_does_not_take_is_noticed() -> None:
 
 PYTHON = [(name, block) for name in PAGES for block in page(name).blocks() if block.language == "python"]
 ALONE = {README, "columns.md", "export.md"}
-"""Pages whose Python needs nothing but a capture; that of others talks to a proxy, or is a part of a client."""
+"""Pages whose Python code needs only a capture; on others it talks to a proxy, or is a part of a client."""
 
 
 @pytest.mark.sample(3)
@@ -242,7 +241,7 @@ def test_python_runs(name: str, block: Block, samples: Path, folder: Path) -> No
     shutil.copytree(samples, folder, dirs_exist_ok=True)
     if name == "export.md":
         pytest.importorskip("pyarrow")
-        for line in lines(name):  # what it reads, a command above has written
+        for line in lines(name):  # an earlier command has written its input
             if ".parquet" in line.text:
                 assert run(line.text).code == 0
     fetched = api(1)
@@ -255,7 +254,7 @@ YAML = [(name, block) for name in PAGES for block in page(name).blocks() if bloc
 
 @pytest.mark.parametrize(("name", "block"), YAML, ids=[f"{name}:{block.line}" for name, block in YAML])
 def test_manifests_are_valid(name: str, block: Block) -> None:
-    """Manifests are YAML with what Kubernetes asks for, and kproxy takes what they run; parts of one are YAML."""
+    """Manifests have Kubernetes' required fields, and kproxy accepts their commands; parts of manifests are YAML."""
     manifest = yaml.safe_load(block.text)
     if "kind" not in block.text:
         assert isinstance(manifest, dict)

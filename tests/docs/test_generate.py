@@ -1,4 +1,4 @@
-"""Generated reference pages are what the code says today."""
+"""Generated reference pages are up to date with the code."""
 
 from __future__ import annotations
 

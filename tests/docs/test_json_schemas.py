@@ -1,4 +1,4 @@
-"""The JSON Schemas describe what commands print, key by key."""
+"""The JSON Schemas describe the output of commands, key by key."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ COMMANDS: dict[str, list[list[object]]] = {
     "doctor": [["doctor", "--json"]],
     "config": [["config", "--json", "--all"]],
 }
-"""What is printed for recordings, by the name of its schema."""
+"""Commands that print JSON about recordings, by the name of their schema."""
 
 Json = dict[str, Any]
 
 
 @cache
 def printed(name: str) -> list[Json]:
-    """Return all that the commands of a schema print."""
+    """Return the complete output of the commands of a schema."""
     found = []
     for command in COMMANDS[name]:
         result = CliRunner().invoke(main, [str(word) for word in command])
@@ -103,7 +103,7 @@ def printed(name: str) -> list[Json]:
 
 @cache
 def closed(name: str) -> Json:
-    """Return a schema that takes only keys that it has: readers pass over others, we have none."""
+    """Return a schema that rejects unknown keys: readers ignore these, but kproxy prints none."""
 
     def close(found: Any) -> Any:
         if isinstance(found, list):
@@ -111,7 +111,7 @@ def closed(name: str) -> Json:
         if not isinstance(found, dict):
             return found
         made = {key: close(value) for key, value in found.items()}
-        # of an object with keys, not of a property whose name is "properties"
+        # of an object with keys, not of a property named "properties"
         if isinstance(found.get("properties"), dict) and "required" in found:
             made["additionalProperties"] = False
         return made
@@ -126,7 +126,7 @@ def validator(name: str) -> Draft202012Validator:
 
 
 def problems(name: str, found: Json) -> list[str]:
-    """Return what is wrong with an object, and where."""
+    """Return the errors of an object with their places."""
     return [f"{each.json_path}: {each.message[:300]}" for each in validator(name).iter_errors(found)]
 
 
@@ -172,9 +172,9 @@ def pairs(shape: Json, value: Any, parts: Json) -> Iterator[tuple[Json, Any]]:
 
 
 def times_told_as_text(name: str) -> list[str]:
-    """Return what is said of keys whose every value is a time, and whose schema does not say so."""
+    """Return the descriptions of keys whose values are all times although their schema does not say so."""
     strings: dict[int, tuple[str, list[str]]] = {}
-    whole = schema(name)  # a schema goes by its identity, as long as it is there
+    whole = schema(name)  # schemas are identified by id(), valid while the object exists
     for found in printed(name)[:100]:
         for shape, value in pairs(whole, found, whole.get("$defs", {})):
             if isinstance(value, str) and "description" in shape and "pattern" not in str(shape):
@@ -184,9 +184,9 @@ def times_told_as_text(name: str) -> list[str]:
 
 
 def alterations(name: str, found: Json) -> Iterator[str]:
-    """Alter an object in each of its places in turn; yield the places where the schema does not mind.
+    """Alter an object at each place in turn; yield the places where the schema accepts the alteration.
 
-    Of the elements of an array the first is altered.
+    In an array, the first element is altered.
     """
     whole = closed(name)
     parts = whole.get("$defs", {})
@@ -212,9 +212,9 @@ def alterations(name: str, found: Json) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_is_what_is_printed(name: str) -> None:
-    """All that is printed for recordings is valid, and altered in any of its places it is not.
+    """All output for recordings is valid, and with an alteration at any place it is invalid.
 
-    One test of three, since each process of a test run has to read the recordings for itself.
+    This is one test instead of three, because every test process has to read the recordings again.
     """
     found = printed(name)
     for each in found:
@@ -262,7 +262,7 @@ def test_what_tables_prints_is_valid(tmp_path: Path) -> None:
 
 
 def test_all_that_print_json_have_a_schema() -> None:
-    """Every command with ``--json`` is of a schema, but for the answers of ``ctl``, and no others are."""
+    """Every command with ``--json`` has a schema, except for the responses of ``ctl``; no other commands have one."""
     commands = {name: main.get_command(program_context(), name) for name in cli.COMMANDS if name != "ctl"}
     having = {
         name
@@ -310,4 +310,4 @@ def test_the_program_on_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     names: Json = {}
     exec(block.text, names)
-    assert '"number":' in names["line"]  # it has seen the last one
+    assert '"number":' in names["line"]  # the last exchange was read

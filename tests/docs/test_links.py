@@ -1,4 +1,4 @@
-"""Every link in the documentation leads somewhere, and every page can be found; the HTML is whole."""
+"""Every link in the documentation has a target, and every page is linked; the HTML is complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_links_lead_somewhere_and_pages_are_found() -> None:
 @pytest.mark.sample(84)
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_named_by_links(name: str) -> None:
-    """In a text, a page that is named by its path is a link, so that it can be followed."""
+    """If a text names a page by its path, it links to it."""
     named = [text for text in page(name).prose() if re.search(r"\bdocs/[\w/-]+\.md\b", text)]
     assert named == []
 
@@ -74,7 +74,7 @@ class _Links(HTMLParser):
 
 @pytest.mark.slow
 def test_the_site_is_whole(tmp_path: Path) -> None:
-    """All pages are built, and what they link to in the site is there, as a browser would look for it."""
+    """All pages are built, and the targets of their internal links exist, as resolved by a browser."""
     assert build.build(tmp_path) == len(PAGES)
     parsed: dict[Path, _Links] = {}
     for file in tmp_path.rglob("*.html"):

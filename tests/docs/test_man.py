@@ -1,4 +1,4 @@
-"""The manual pages have every command and option, and are rendered without a complaint."""
+"""The manual pages have every command and option, and are rendered without warnings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kproxy.cli import COMMANDS, main, program_context
 
 PAGES = man.pages()
 ROOT = program_context()
-_UNDATED = re.compile(r'WARNING: missing date, using "": TH$')  # so that the same sources make the same page
+_UNDATED = re.compile(r'WARNING: missing date, using "": TH$')  # so that the build is reproducible
 
 
 def rendered(page: str, width: int = 100) -> str:
-    """Return a page as it is shown, which has to be without a warning."""
+    """Return the rendered text of a page; rendering must not warn."""
     done = subprocess.run(
         ["groff", "-man", "-Tutf8", "-Kutf8", "-ww", f"-rLL={width}n", "-P-cbou"],
         input=page,
@@ -34,7 +34,7 @@ def rendered(page: str, width: int = 100) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text without line breaks, hyphenation and the spaces that justify it."""
+    """Return text without line breaks, hyphenation and justification."""
     return " ".join(re.sub("\u2010\n *", "", text).split())
 
 
@@ -65,7 +65,7 @@ def test_all_that_help_says_is_in_the_pages() -> None:
             told += parameter.get_help_record(context) or ()
         for text in told:
             for part in re.split(r"\n\s*\n", text.replace("\b", "")):
-                part = re.sub(r"^\s*(Examples|Exit codes): *", "", part)  # which are titles in the page
+                part = re.sub(r"^\s*(Examples|Exit codes): *", "", part)  # they are titles in the page
                 assert plain(part) in page, context.command_path
 
 

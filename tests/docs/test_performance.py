@@ -1,4 +1,4 @@
-"""The performance book's page: every line of it follows from the figures, and from nothing else."""
+"""The performance book's page: every line is derived from the figures alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADDED = "added latency, 200 bytes back and forth (p50, p99)"
 
 
 def told(figures: Any, aims: Any = (), missing: Any = None, **more: Any) -> dict[str, Any]:
-    """Return an entry as the book has it, of what a benchmark tells."""
+    """Return the book's entry for the results of a benchmark."""
     found: dict[str, Any] = json.loads(for_programs(figures, aims, missing))
     return {
         "began": "2026-11-22T17:40:03Z",
@@ -39,7 +39,7 @@ def told(figures: Any, aims: Any = (), missing: Any = None, **more: Any) -> dict
     }
 
 
-# ---------------------------------------------------------------- figures by the benchmarks' own code
+# ---------------------------------------------------------------- figures from the benchmarks' own code
 def captures_entry(tmp_path: Path, *, tshark: bool = True) -> dict[str, Any]:
     file = tmp_path / "steady-8MB.pcap"
     with file.open("wb") as sparse:
@@ -157,14 +157,14 @@ def book(tmp_path: Path) -> performance.Book:
 
 
 def rows(text: str, heading: str = "") -> list[str]:
-    """Return the lines of tables, below a heading of the page if one is given, otherwise above the first."""
+    """Return the lines of tables, below a heading of the page if given, otherwise before the first heading."""
     part = text.partition(f"\n## {heading}\n")[2] if heading else text
     return [line for line in part.partition("\n## ")[0].splitlines() if line.startswith("|")]
 
 
-# ---------------------------------------------------------------- the kept files
+# ---------------------------------------------------------------- the stored files
 def test_figures_and_page_are_kept_together() -> None:
-    """What the page says is held to the figures by test_generate; here, that none is there without the other."""
+    """test_generate compares the page with the figures; this test checks that neither exists without the other."""
     assert RESULTS.exists() == PAGE.exists(), "run python -m docs.generate"
     assert pages() == ({PAGE.name: page(load())} if RESULTS.exists() else {})
     assert set(load()) <= set(SECTIONS)

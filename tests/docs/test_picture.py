@@ -19,7 +19,7 @@ SHOWN = {
 
 
 def text_of(svg: str) -> str:
-    """Return the text of a picture, which has to be well-formed, and must fetch nothing."""
+    """Return the text of a picture; it has to be well-formed, and must not load anything."""
     assert "@font-face" not in svg
     assert "url(http" not in svg
     root = ElementTree.fromstring(svg)

@@ -1,4 +1,4 @@
-"""The page about what client libraries do when a fault rule strikes."""
+"""The page about the reactions of client libraries to fault rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference pages say what the code does: field paths and their versions, environment variables, exit codes."""
+"""The reference pages agree with the code: field paths and their versions, environment variables, exit codes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ROW = re.compile(r"^\| `([\w.]+)` \| ([^|]+) \| ([\d-]+) \|", re.MULTILINE)
 
 
 def rows(found: Api, side: str) -> dict[str, str]:
-    """Return the versions of each field as an API's page has them, by path."""
+    """Return the versions of each field on an API's page, by path."""
     request, _, response = (DOCS / page_of(found.name)).read_text().partition("\n## Response\n")
     return {path: versions for path, _, versions in _ROW.findall(request if side == "request" else response)}
 
 
 def on_the_wire(con: object, above: str = "") -> Iterator[str]:
-    """Yield the paths of what is decoded in one version."""
+    """Yield the paths of the decoded fields in one version."""
     if isinstance(con, wire.Array):
         yield from on_the_wire(con.element, above)
     elif isinstance(con, wire.NullableStruct):
@@ -40,7 +40,7 @@ def on_the_wire(con: object, above: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("side", ["request", "response"])
 def test_fields_are_there_in_the_versions_that_are_told(side: str) -> None:
-    """The page of each API has just the fields that a message of each version has on the wire."""
+    """The page of each API has exactly the fields that each version has on the wire."""
     for found in APIS:
         message: Message = getattr(found, side)
         told = rows(found, side)
@@ -67,7 +67,7 @@ def test_field_paths_are_those_of_the_filter_language() -> None:
 
 
 def variables() -> set[str]:
-    """Return the environment variables that the sources name."""
+    """Return the environment variables named in the sources."""
     found = set()
     for package in ("kproxy", "captures", "dissectors"):
         for source in (ROOT / package).rglob("*.py"):
@@ -89,14 +89,14 @@ def _is_variable(text: str) -> bool:
 
 
 WORDS = {"COLORTERM", "DISPLAY", "HOME", "PATH", "STY", "TEMP", "TERM", "TMP", "TMPDIR", "TMUX"}
-"""Variables that would not be told from other words in capitals."""
+"""Variables that cannot be distinguished from other words in capitals."""
 
 
 NOT_VARIABLES = {
     "JAVA_VERSION",  # a line in the file `release` of a JDK
-    "TEXTUAL_DRIVER",  # set by textual-serve for the pages of kproxy serve, not by users
+    "TEXTUAL_DRIVER",  # set by textual-serve for pages of kproxy serve, not by users
 }
-"""What looks like a variable beside others, and is none that users set."""
+"""Names that look like variables beside others, but are not set by users."""
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_environment_variables_are_those_of_the_page() -> None:
 def test_exit_codes_are_those_of_the_page() -> None:
     page = (DOCS / "exit-codes.md").read_text()
     told = {int(code) for code in re.findall(r"^\|(?: [^|]*\|)? (\d) \|", page, re.MULTILINE)}
-    used = {0, 2}  # success, and click's for wrong usage
+    used = {0, 2}  # success, and click's code for wrong usage
     for source in (ROOT / "kproxy" / "cli").glob("*.py"):
         used |= {int(code) for code in re.findall(r"^EXIT_\w+ = (\d)$", source.read_text(), re.MULTILINE)}
     assert told == used

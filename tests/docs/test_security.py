@@ -1,4 +1,4 @@
-"""The page on security: each promise names tests that there are; its figures are those that were measured."""
+"""The page on security: each promise names existing tests, and its figures are the measured ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def took(seconds: float, memory: int, code: int = 0) -> dict[str, float]:
 
 
 def book(*failed: list[str], tshark: dict[str, float] | None = None) -> dict[str, Any]:
-    """What both lanes write."""
+    """Return the output of both lanes."""
     measured = {
         "began": "2026-11-23T03:00:00Z",
         "load": 0.5,
@@ -112,7 +112,7 @@ def test_files_that_were_measured_are_those_of_the_collection() -> None:
     measured = security.load()
     there = {attack.path(DOCS).name: attack.about for attack in ATTACKS.values()}
     about = {name: file["about"] for name, file in measured["readers"]["files"].items()}
-    assert about.items() <= there.items()  # some of them may have been chosen
+    assert about.items() <= there.items()  # a run may be limited to some files
     assert measured["gate"]["files"].keys() <= there.keys()
 
 

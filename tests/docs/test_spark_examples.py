@@ -1,4 +1,4 @@
-"""The examples for Spark run, on the sample that comes with the package."""
+"""The Spark examples run on the sample in the package."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_notebook(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "kafka.pcap").write_bytes(SAMPLE.read_bytes())
     cells = json.loads((EXAMPLES / "notebook.ipynb").read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert code.pop() == "stop(spark)"  # other tests go on with it
+    assert code.pop() == "stop(spark)"  # other tests use the session
     space: dict[str, Any] = {}
     for each in code:
         exec(each, space)

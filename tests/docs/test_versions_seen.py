@@ -1,4 +1,4 @@
-"""What was seen live: the file holds layouts that there are, and what it lacks has a reason."""
+"""Versions seen live: the file's layouts exist, and each missing one has a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_what_was_not_seen_has_a_reason_and_nothing_else_has() -> None:
 
 def test_a_version_that_was_not_seen_is_told() -> None:
     text = page({"4.0.2": {"clients": {"Fetch": "4-16"}, "sweep": {"Fetch": "4-17"}}})
-    assert f" 28 of {2 * len(declared())} layouts" in text  # the sweep counts too
+    assert f" 28 of {2 * len(declared())} layouts" in text  # the sweep counts, too
     assert "| Fetch v18 | not yet asked for by the lane |" in text
     assert "Only in the sweep: Fetch 17." in text
     assert versions_seen.number("0.10.2.2") < versions_seen.number("0.11.0.3")

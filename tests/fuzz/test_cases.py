@@ -1,4 +1,4 @@
-"""Cases are kept once, however often they come, until they are mended."""
+"""Each case is kept once, however often it occurs, until it is fixed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_target_may_begin_with_what_breaks_it(tmp_path: Path) -> None:
 
 
 def test_an_input_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timer is the system's; here it is over at once."""
+    """The timer is the system's; here it expires at once."""
     import fuzz.cases as module
 
     monkeypatch.setattr(module.signal, "setitimer", lambda which, most: most and module._too_long(0, None))

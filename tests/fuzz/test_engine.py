@@ -1,4 +1,4 @@
-"""The command, and what it makes of libFuzzer's output."""
+"""The command, and its handling of libFuzzer's output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ stat::new_units_added:          7
 stat::slowest_unit_time_sec:    0
 stat::peak_rss_mb:              91
 """
-# the same with a target that was broken on purpose
+# the same with a deliberately broken target
 BROKEN = """\
 #86	INITED cov: 2077 ft: 4019 corp: 83/10Kb exec/s: 0 rss: 88Mb
 
@@ -127,7 +127,7 @@ def test_targets_say_what_must_hold(name: str) -> None:
 
 
 def test_a_process_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child cannot import atheris: what it says is told, and it counts as failed."""
+    """The child cannot import atheris: its output is shown, and it counts as failed."""
     monkeypatch.setattr(engine, "need_atheris", lambda: None)
     monkeypatch.setattr(engine, "FOUND", tmp_path / "found")
     (tmp_path / "atheris.py").write_text("raise ImportError('no fuzzer here')")

@@ -1,6 +1,6 @@
-"""Every input of the corpus, and every one that ever broke a target, through its target, without atheris.
+"""Every input of the corpus, and every one that ever broke a target, run through its target without atheris.
 
-Those of ``fuzz/open`` must break theirs still: a mended one has to be moved to ``fuzz/found``.
+Those of ``fuzz/open`` must still break theirs: a fixed one has to be moved to ``fuzz/found``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changing inputs: bytes, the packets of captures, the exchanges of conversations."""
+"""Mutation of inputs: bytes, the packets of captures, the exchanges of conversations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fuzz.targets import exchanges, framing, packets
 
 @cache
 def seeds() -> list[bytes]:
-    """Return the inputs that are changed; they take a quarter of a second."""
+    """Return the inputs to mutate; loading them takes a quarter of a second."""
     return [data for _, data in load("analyses").seeds()]
 
 
@@ -89,7 +89,7 @@ def test_a_capture_has_the_exchanges_of_its_inputs() -> None:
 
 
 def test_exchanges_are_changed_as_their_declarations_say() -> None:
-    """Most bodies can be decoded still; versions, keys and numbers are what nobody would send."""
+    """Most bodies can still be decoded; versions, keys and numbers are ones that nobody would send."""
     rng, decoded, count = Random(1), 0, 0
     versions, keys, bodies = set[int](), set[int](), b""
     for _ in range(300):

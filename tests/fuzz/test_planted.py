@@ -1,7 +1,7 @@
-"""The targets find the defects that a review has found by other means: each is planted again, and looked for.
+"""The targets find defects that a review found by other means: each is planted again and searched for.
 
-Inputs are made as a run without coverage makes them, from the seeds, with one seed of random numbers; a bound on their
-number keeps this short.
+Inputs are made as in a run without coverage: from the seeds, with a fixed random seed; a limit on their number keeps
+this short.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def negative_versions(patch: pytest.MonkeyPatch) -> None:
-    """A version below 0 is too old, and is asked for in a table that has only some APIs."""
+    """A version below 0 is too old, and is looked up in a table that has only some APIs."""
     least = offered_versions._KAFKA_4_LEAST
     patch.setattr(versions, "too_old", lambda api, version: version < least.get(api, 0))
     patch.setattr(versions, "kafka_4_least", least.__getitem__)
 
 
 def counts_for_lists(patch: pytest.MonkeyPatch) -> None:
-    """The number of a topic's partitions, in topologies of KIP-1071, is taken for a list of them."""
+    """The number of a topic's partitions, in topologies of KIP-1071, is mistaken for a list of them."""
     shape = partition_rows._topic_shape
 
     def of_names(fields: tuple[str, ...], arrays: frozenset[str]) -> Any:
@@ -46,12 +46,12 @@ def counts_for_lists(patch: pytest.MonkeyPatch) -> None:
 
 
 def sums_beyond_64_bits(patch: pytest.MonkeyPatch) -> None:
-    """Offsets of ShareFetch are added up as they come."""
+    """Offsets of ShareFetch are summed up unchecked."""
     patch.setattr(partition_rows, "as_int64", lambda value: value)
 
 
 def envelopes_inside_envelopes(patch: pytest.MonkeyPatch) -> None:
-    """Each Envelope is looked into, however deep they are nested."""
+    """Every nested Envelope is decoded, however deep."""
     walk = frames._Walk
     patch.setattr(frames, "_Walk", lambda *about, **more: walk(*about, **(more | {"enveloped": False})))
 
@@ -86,7 +86,7 @@ def test_exchanges(
 
 
 def padding_beyond_the_frame(patch: pytest.MonkeyPatch) -> None:
-    """The payload of a packet is taken to lie in its frame, as its headers say."""
+    """The payload of a packet is assumed to lie in its frame, as its headers claim."""
 
     def rewritten(self: Any, placed: Any, at: int, frame: bytearray) -> bytes:
         start, captured = placed.payload_start(at), int(placed.packets.captured[at])
@@ -121,7 +121,7 @@ def frames_of_two_gibibytes(patch: pytest.MonkeyPatch) -> None:
 def test_what_was_found(
     plant: Plant, name: str, found: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What fuzzing has found, and was mended since, its input finds if it is there again."""
+    """The inputs of fixed defects find them if they are planted again."""
     plant(monkeypatch)
     with pytest.raises(error):
         whole(load(name))((FOUND / name / found).read_bytes())
@@ -129,7 +129,7 @@ def test_what_was_found(
 
 @pytest.mark.slow
 def test_packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scrubbing packets whose headers tell of bytes that their frames do not have."""
+    """Scrubbing of packets whose headers announce bytes that their frames do not have."""
     target, rng = load("pcap"), Random(1)
     inputs = [data for _, data in target.seeds()]
     padding_beyond_the_frame(monkeypatch)

@@ -1,4 +1,4 @@
-"""What was run is on record, and docs/fuzzing.md says what the record says."""
+"""Runs are recorded, and docs/fuzzing.md matches the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours, for tests of text that has them; what a command chose is forgotten after each test."""
+"""Fixtures for coloured text; the colour setting of a command is reset after each test."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def _forget_colors() -> Iterator[None]:
 
 @pytest.fixture
 def colors() -> None:
-    """Have texts coloured."""
+    """Enable colours."""
     use_color("always")

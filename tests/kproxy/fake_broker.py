@@ -1,15 +1,15 @@
-"""A broker for tests, on loopback: it decodes requests and builds responses with the dissectors.
+"""A fake broker on the loopback interface that decodes requests and builds responses with the dissectors.
 
-It takes one request of a connection at a time and answers in order, as Kafka does, so a client may pipeline. What it
-says by itself is a quiet cluster: versions, brokers, topics and coordinators, empty fetches. A test scripts the rest:
-``answers`` maps an API key to a callable from request body and version to the response body, which may be a coroutine
-function (to delay, or to wait for the test) and may return one of these in place of a body:
+It handles the requests of a connection one at a time and in order, like Kafka, so clients may pipeline. Its built-in
+responses are those of an idle cluster: versions, brokers, topics and coordinators, empty fetches. Tests script the
+rest: ``answers`` maps an API key to a callable from request body and version to the response body. It may be a
+coroutine function (to delay, or to wait for the test) and may return one of these instead of a body:
 
-* ``None``: no response, as to Produce with acks=0;
-* ``bytes``: sent as they are, a frame from its size field on, or what is none;
-* :data:`CLOSE`: the connection is closed, as Kafka closes it for a version that it does not know.
+* ``None``: no response, as for Produce with acks=0;
+* ``bytes``: sent unchanged, either a frame with its size field or invalid data;
+* :data:`CLOSE`: the connection is closed, as Kafka does for an unsupported version.
 
-APIs without an answer get a response with all fields at their defaults, which is one without error.
+Other APIs get a response with all fields at their defaults, which means no error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION, UNKNOWN_TOPIC_ID = 3, 35, 100
 LATEST = -1
 
 CLOSE = object()
-"""What an answer returns to have the connection closed."""
+"""Returned by an answer to close the connection."""
 
 Body = dict[str, Any]
 Answer = Callable[[Body, int], Any]
@@ -46,7 +46,7 @@ _SIZE = struct.Struct(">i")
 
 
 class AdvertisedBroker(NamedTuple):
-    """A broker as Metadata, FindCoordinator and DescribeCluster tell of it."""
+    """A broker as listed by Metadata, FindCoordinator and DescribeCluster."""
 
     node_id: int
     host: str
@@ -55,11 +55,11 @@ class AdvertisedBroker(NamedTuple):
 
 @dataclass(slots=True)
 class ReceivedRequest:
-    """A request as it came.
+    """A received request.
 
-    :ivar connection: 1 for the first that was accepted
-    :ivar frame: from the size field on
-    :ivar body: None if the API or version is not known, or the bytes are no such message
+    :ivar connection: number of the connection, from 1
+    :ivar frame: the request with its size field
+    :ivar body: None if the API or version is unsupported, or the bytes are invalid
     """
 
     connection: int
@@ -87,17 +87,17 @@ class Topic:
 class FakeBroker:
     """One broker. ``async with FakeBroker() as broker`` starts it on a free port and ends it.
 
-    :ivar node_id: as it tells of itself
-    :ivar topics: topic names to what there is of them; :meth:`topic` adds one
-    :ivar answers: API key to answer, in place of what it says by itself
-    :ivar versions: API key to the lowest and highest version it takes; others are answered as Kafka does
-    :ivar advertised: the cluster; None is this broker alone, at the address on which it listens
-    :ivar coordinator: node ID of all coordinators; None is this broker
-    :ivar controller_id: node ID; None is this broker
-    :ivar tls: context of a server, to speak TLS
-    :ivar received: requests in the order in which they came, of all connections
-    :ivar port: on which it listens, 0 before :meth:`start`
-    :ivar connections: how many were accepted
+    :ivar node_id: its own node ID
+    :ivar topics: topics by name; :meth:`topic` adds one
+    :ivar answers: API key to answer, overriding the built-in response
+    :ivar versions: API key to the lowest and highest supported version; other versions are handled as in Kafka
+    :ivar advertised: the brokers of the cluster; None means only this broker, at its listening address
+    :ivar coordinator: node ID of all coordinators; None means this broker
+    :ivar controller_id: node ID of the controller; None means this broker
+    :ivar tls: server context, to use TLS
+    :ivar received: requests of all connections, in order of arrival
+    :ivar port: listening port, 0 before :meth:`start`
+    :ivar connections: number of accepted connections
     """
 
     node_id: int = 1
@@ -118,13 +118,13 @@ class FakeBroker:
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def start(self) -> Self:
-        """Listen, on :attr:`port` if it is not 0, so that a broker can come back where it was."""
+        """Listen, on :attr:`port` if it is not 0, so that a broker can return to its former port."""
         self._server = await asyncio.start_server(self._accepted, self.host, self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def stop(self) -> None:
-        """Stop listening and end all connections; returns when nothing is left of them."""
+        """Stop listening and close all connections; returns once everything is cleaned up."""
         if self._server is not None:
             self._server.close()
         self.drop_connections()
@@ -134,7 +134,7 @@ class FakeBroker:
             self._server = None
 
     def drop_connections(self) -> None:
-        """End the connections there are; new ones are accepted."""
+        """Close the current connections; new ones are accepted."""
         for handler in self._serving:
             handler.cancel()
 
@@ -145,7 +145,7 @@ class FakeBroker:
         await self.stop()
 
     def topic(self, name: str, partitions: int = 1, end: int = 0) -> Topic:
-        """Make a topic; its ID follows from its name and the cluster's."""
+        """Create a topic; its ID follows from its name and the cluster's."""
         named = f"{self.cluster_id}/{name}".encode()
         made = self.topics[name] = Topic(
             uuid_text(md5(named, usedforsecurity=False).digest()), partitions, end
@@ -154,13 +154,13 @@ class FakeBroker:
 
     @property
     def brokers(self) -> list[AdvertisedBroker]:
-        """The cluster as it is told."""
+        """The brokers of the cluster as advertised."""
         if self.advertised is None:
             return [AdvertisedBroker(self.node_id, self.host, self.port)]
         return [AdvertisedBroker(*each) for each in self.advertised]
 
     def of(self, key: int) -> list[ReceivedRequest]:
-        """Return the requests of one API that came."""
+        """Return the received requests of one API."""
         return [request for request in self.received if request.key == key]
 
     # ------------------------------------------------------------ connections
@@ -169,7 +169,7 @@ class FakeBroker:
         assert task is not None
         self._serving.add(task)
         self.connections += 1
-        # the client leaves, or the test ends the connection
+        # the client disconnects, or the test closes the connection
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             await self._serve(self.connections, reader, writer)
         self._serving.discard(task)
@@ -193,7 +193,7 @@ class FakeBroker:
                 await writer.drain()
 
     def _refusal(self, request: ReceivedRequest) -> Any:
-        """Return what Kafka says to a version that it does not know; None if it does."""
+        """Return Kafka's response to an unsupported version; None if the version is supported."""
         lowest, highest = self.versions.get(request.key, (0, -1))
         if lowest <= request.version <= highest and request.body is not None:
             return None
@@ -210,7 +210,7 @@ class FakeBroker:
         said = answer(request.body, request.version)
         return await said if inspect.isawaitable(said) else said
 
-    # ------------------------------------------------------------ what it says by itself
+    # ------------------------------------------------------------ built-in responses
     @property
     def _own(self) -> dict[int, Answer]:
         return {
@@ -224,7 +224,7 @@ class FakeBroker:
         }
 
     def api_versions(self, body: Body, version: int) -> Body:
-        """Tell :attr:`versions`."""
+        """Return :attr:`versions`."""
         keys = [
             {"api_key": key, "min_version": low, "max_version": high}
             for key, (low, high) in self.versions.items()
@@ -232,7 +232,7 @@ class FakeBroker:
         return {"api_keys": keys}
 
     def metadata(self, body: Body, version: int) -> Body:
-        """Tell brokers and topics; missing topics are not created."""
+        """Return brokers and topics; missing topics are not created."""
         wanted = body["topics"]
         if wanted is None or (version == 0 and not wanted):
             wanted = [{"name": name} for name in self.topics]
@@ -267,7 +267,7 @@ class FakeBroker:
         return {"name": name, "topic_id": topic.topic_id, "partitions": partitions}
 
     def describe_cluster(self, body: Body, version: int) -> Body:
-        """Tell brokers."""
+        """Return the brokers."""
         brokers = [{"broker_id": node, "host": host, "port": port} for node, host, port in self.brokers]
         return {
             "endpoint_type": body.get("endpoint_type", 1),
@@ -277,13 +277,13 @@ class FakeBroker:
         }
 
     def find_coordinator(self, body: Body, version: int) -> Body:
-        """Tell :attr:`coordinator`, whatever is asked for."""
+        """Return :attr:`coordinator` for every key."""
         node = self.node_id if self.coordinator is None else self.coordinator
         found = next(each for each in self.brokers if each.node_id == node)._asdict()
         return found | {"coordinators": [{"key": key, **found} for key in body.get("coordinator_keys", ())]}
 
     def list_offsets(self, body: Body, version: int) -> Body:
-        """Tell 0 or the end, as asked for; any time is before the first record."""
+        """Return 0 or the end offset, as requested; any timestamp is before the first record."""
 
         def partition(topic: Topic | None, asked: Body) -> Body:
             index = asked["partition_index"]
@@ -300,7 +300,7 @@ class FakeBroker:
         return {"topics": self._by_partition(body["topics"], "partitions", partition)}
 
     def fetch(self, body: Body, version: int) -> Body:
-        """Tell that nothing has come; no sessions are kept."""
+        """Return no records; fetch sessions are not supported."""
 
         def partition(topic: Topic | None, asked: Body) -> Body:
             found: Body = {"partition_index": asked["partition"], "high_watermark": -1, "records": None}
@@ -315,7 +315,7 @@ class FakeBroker:
         return {"responses": self._by_partition(body["topics"], "partitions", partition)}
 
     def produce(self, body: Body, version: int) -> Body | None:
-        """Take what comes, and count each partition's records as one; nothing is kept of them."""
+        """Accept all records, counting one per partition; none are stored."""
 
         def partition(topic: Topic | None, asked: Body) -> Body:
             index = asked["index"]
@@ -370,9 +370,9 @@ def _received(connection: int, frame: bytes) -> ReceivedRequest:
 
 
 def response_frame(request: ReceivedRequest, body: Body, *, version: int | None = None) -> bytes:
-    """Return a response from its size field on.
+    """Return a response with its size field.
 
-    :param version: in which it is built, that of the request unless given
+    :param version: version of the response, by default that of the request
     """
     known = api(request.key)
     assert known is not None
@@ -384,7 +384,7 @@ def response_frame(request: ReceivedRequest, body: Body, *, version: int | None 
 
 
 async def cluster(*brokers: FakeBroker) -> list[FakeBroker]:
-    """Start brokers as one cluster: each tells of all, they share topics, and the first is the controller."""
+    """Start brokers as one cluster: each advertises all, they share topics, and the first is the controller."""
     for broker in brokers:
         await broker.start()
     first = brokers[0]
@@ -398,7 +398,7 @@ async def cluster(*brokers: FakeBroker) -> list[FakeBroker]:
 
 @contextmanager
 def running_in_thread() -> Iterator[FakeBroker]:
-    """Run a broker in a thread of its own."""
+    """Run a broker in another thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Frames made of bodies, by the declarations of the messages."""
+"""Frames built from bodies by the message declarations."""
 
 from __future__ import annotations
 

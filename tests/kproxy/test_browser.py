@@ -1,4 +1,4 @@
-"""The server of pages: who gets in, and what a page is told. No page here runs the UI."""
+"""The web server: access control, and the messages to a page. No page here runs the UI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Make = Callable[..., Browsers]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes servers, and closes their sockets afterwards."""
+    """Return a function that creates servers; their sockets are closed after the test."""
     made: list[Browsers] = []
 
     def new(**options: Any) -> Browsers:
@@ -35,7 +35,7 @@ def make() -> Iterator[Make]:
 
 
 async def _client(browsers: Browsers) -> TestClient[Any, Any]:
-    """Return a browser at the pages; what it asks for has a path alone."""
+    """Return a browser client for the pages; its requests consist of a path only."""
     server = TestServer(await browsers._make_app())
     client: TestClient[Any, Any] = TestClient(server, cookie_jar=CookieJar(unsafe=True))
     await client.start_server()

@@ -1,4 +1,4 @@
-"""The configuration file: where it is found, profiles, and errors with their places."""
+"""The configuration file: its location, profiles, and error positions."""
 
 from __future__ import annotations
 

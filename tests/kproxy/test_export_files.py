@@ -1,4 +1,4 @@
-"""Formats of files; what is written is tested with those who write, ``kproxy export`` and the UI."""
+"""File formats; the tests of ``kproxy export`` and the UI check the content of the files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _opened(path: Path) -> Capture:
 
 
 def _packets(capture: Capture, rows: np.ndarray, out: BinaryIO) -> tuple[list[int], WrittenPackets]:
-    """Write packets; return the bytes of the capture done after each step, and the result."""
+    """Write packets; return the number of capture bytes processed after each step, and the result."""
     steps = packet_steps(capture, rows, out)
     done = []
     while True:

@@ -1,4 +1,4 @@
-"""The broker of the tests answers as Kafka does: asked by kafka-python, a client that we did not write."""
+"""The fake broker answers like Kafka, according to kafka-python, an independent client."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_kafka_python_takes_it_for_a_cluster() -> None:
 
 
 def test_what_it_says_by_itself_has_no_error() -> None:
-    """Whatever API and version a client asks with: the broker's own answers can be built, and are read to their end."""
+    """The built-in responses can be built and decoded to the end for every API and version."""
 
     async def run() -> None:
         broker = FakeBroker()

@@ -27,7 +27,7 @@ from tests.dissectors.test_printable import HOSTILE
 
 ROOT = Path(__file__).parents[2]
 
-# Standard output as bytes; what terminals answer; and the gate itself.
+# Standard output as bytes; responses of terminals; and the output module itself.
 _ALLOWED = {"kproxy/export_files.py", "kproxy/output.py"}
 _STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 _ASKED = {"isatty", "fileno", "flush", "close", "encoding"}
@@ -38,7 +38,7 @@ def sources() -> list[Path]:
 
 
 def printing(tree: ast.AST) -> list[str]:
-    """Return what of a module prints past the gate."""
+    """Return the calls in a module that print without the output module."""
     found = []
     asked = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _ASKED
@@ -65,7 +65,7 @@ def printing(tree: ast.AST) -> list[str]:
 def test_nothing_is_printed_past_the_gate() -> None:
     found = {str(path.relative_to(ROOT)): printing(ast.parse(path.read_text())) for path in sources()}
     assert {name: lines for name, lines in found.items() if lines and name not in _ALLOWED} == {}
-    assert found["kproxy/output.py"]  # the test sees what it looks for
+    assert found["kproxy/output.py"]  # the test detects such calls
 
 
 def test_foreign_text_is_cleaned_in_one_place() -> None:

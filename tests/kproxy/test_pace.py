@@ -1,4 +1,4 @@
-"""What takes its time is not done too often."""
+"""Slow work is not done too often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes its time to be told is told now and then, but never stays out of date."""
+"""A value that is slow to compute is computed only now and then, but never stays out of date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files of a user are."""
+"""Locations of user files."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Known vulnerabilities of the packages that are installed: by pip-audit, or by advisories that are here as files.
+"""Known vulnerabilities of the installed packages, from pip-audit or from local advisory files.
 
     python -m tests.lanes.audit                                 # pip-audit, which asks PyPI
-    python -m tests.lanes.audit --advisories all.zip            # what OSV.dev publishes of PyPI, or any folder of it
+    python -m tests.lanes.audit --advisories all.zip            # PyPI's advisories by OSV.dev, zip file or folder
 
-``.ci/audit`` runs it in an environment that has kproxy with all its extras. Advisories are in the format of OSV
-(https://ossf.github.io/osv-schema/): JSON files, folders of them, or zip files such as
+``.ci/audit`` runs it in an environment that has kproxy with all extras. Advisories are in OSV format
+(https://ossf.github.io/osv-schema/): JSON files, folders, or zip files such as
 https://osv-vulnerabilities.storage.googleapis.com/PyPI/all.zip.
 
-Before pip-audit is believed it has to find what is known of a release from 2010: an index that has no advisories, such
-as a mirror, answers as if there were none. The exit code is 1 if something is vulnerable, and 2 if that could not be
-found out, because what is not known is not safe.
+As a check, pip-audit first has to find the known vulnerabilities of a release from 2010: an index without advisories,
+such as a mirror, answers as if there were none. The exit code is 1 if a package is vulnerable, and 2 if that could not
+be determined, because unknown does not mean safe.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ VULNERABLE, UNKNOWN = 1, 2
 _ECOSYSTEM = "PyPI"
 _OWN = "kproxy"
 _PROBE = "jinja2==2.4.1"
-"""A release with advisories since 2014 (CVE-2014-1402, CVE-2016-10745), which no source of them can lack."""
+"""A release with advisories since 2014 (CVE-2014-1402, CVE-2016-10745), which every source of advisories must have."""
 _ASKING_S = 600
 
 
 class UnknownError(Exception):
-    """What is vulnerable could not be found out; the text says why."""
+    """The vulnerable packages could not be determined; the text gives the reason."""
 
 
 class Vulnerable(NamedTuple):
-    """A package that is installed, and an advisory about its version.
+    """An installed package and an advisory about its version.
 
-    :ivar fixed: the first versions that are not affected, where the advisory has them
+    :ivar fixed: the first unaffected versions, if the advisory has them
     """
 
     package: str
@@ -61,17 +61,17 @@ class Vulnerable(NamedTuple):
 
 
 def installed() -> dict[str, str]:
-    """Return the versions of the packages of this environment, by canonical name, without kproxy."""
+    """Return the versions of the packages in this environment, by canonical name, without kproxy."""
     found = {canonicalize_name(each.metadata["Name"]): each.version for each in distributions()}
     found.pop(_OWN, None)
     return dict(found)
 
 
-# ---------------------------------------------------------------- advisories that are here
+# ---------------------------------------------------------------- local advisories
 def advisories(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     """Yield the advisories of files, folders and zip files.
 
-    :raises UnknownError: if one cannot be read
+    :raises UnknownError: if a file cannot be read
     """
     for path in paths:
         for name, text in _texts(path):
@@ -101,10 +101,10 @@ def _texts(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def vulnerable(packages: Mapping[str, str], known: Iterable[dict[str, Any]]) -> list[Vulnerable]:
-    """Return which packages some advisories are about.
+    """Return the packages that have advisories.
 
     :param packages: versions by canonical name
-    :raises UnknownError: if there is no advisory at all, or one cannot be compared with a version
+    :raises UnknownError: if there are no advisories at all, or an affected range cannot be compared with a version
     """
     found, count = [], 0
     for advisory in known:
@@ -126,7 +126,7 @@ def vulnerable(packages: Mapping[str, str], known: Iterable[dict[str, Any]]) -> 
 
 
 def _is_affected(version: str, affected: Mapping[str, Any], advisory: str) -> bool:
-    """Tell whether a version is affected, as the schema of OSV evaluates it."""
+    """Return whether a version is affected, by the evaluation rules of the OSV schema."""
     try:
         mine = Version(version)
         listed = version in affected.get("versions", ()) or mine in map(
@@ -140,14 +140,14 @@ def _is_affected(version: str, affected: Mapping[str, Any], advisory: str) -> bo
 def _is_version(text: str) -> bool:
     try:
         Version(text)
-    except InvalidVersion:  # a list of versions may have some that no installer of today takes
+    except InvalidVersion:  # lists may contain versions that today's installers reject
         return False
     return True
 
 
 def _in_range(version: Version, given: Mapping[str, Any]) -> bool:
-    """Tell whether a version is in a range: introduced before, or with it, and not fixed since."""
-    if given.get("type") not in ("ECOSYSTEM", "SEMVER"):  # commits tell nothing of releases
+    """Return whether a version is in a range: at or after the introduction, and before the fix."""
+    if given.get("type") not in ("ECOSYSTEM", "SEMVER"):  # commits say nothing about releases
         return False
     events = [
         (Version(at), kind)
@@ -173,10 +173,10 @@ def _fixed(affected: Mapping[str, Any]) -> tuple[str, ...]:
 
 # ---------------------------------------------------------------- pip-audit
 def asked(command: Sequence[str]) -> list[Vulnerable]:
-    """Return what pip-audit finds in this environment.
+    """Return the findings of pip-audit in this environment.
 
-    :param command: starts it
-    :raises UnknownError: if it cannot be asked, finds nothing where there is something, or leaves a package out
+    :param command: the command that starts pip-audit
+    :raises UnknownError: if pip-audit cannot run, misses the known vulnerability, or skips a package
     """
     try:
         known = _probed(command)
@@ -197,9 +197,9 @@ def _probed(command: Sequence[str]) -> list[Vulnerable]:
 
 
 def _found(command: Sequence[str], *arguments: str, left_out: Sequence[str] = ()) -> list[Vulnerable]:
-    """Run pip-audit and return what it found.
+    """Run pip-audit and return its findings.
 
-    :param left_out: packages that it need not know
+    :param left_out: packages that it may skip
     """
     asking = [*command, "--format", "json", "--progress-spinner", "off", *arguments]
     try:

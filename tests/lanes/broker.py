@@ -1,11 +1,11 @@
-"""A real Kafka broker of one node, for lanes: jars by Maven, format, start, stop.
+"""A real Kafka broker with one node, for lanes: jars from Maven, format, start, stop.
 
     with Broker(work, {"PLAINTEXT": "PLAINTEXT"}) as broker:
         client(broker.address("PLAINTEXT"))
 
-It runs on the loopback interface, in KRaft mode, with a small heap; its data goes when it stops. Kafka's own command
-line tools are on the same class path (:func:`java`). A :class:`Node` is the process without an opinion on what it is
-configured for; :mod:`tests.lanes.cluster` has several.
+It runs on the loopback interface, in KRaft mode, with a small heap, and deletes its data when it stops. Kafka's own
+command line tools are on the same class path (:func:`java`). A :class:`Node` is the process alone, with any
+configuration; :mod:`tests.lanes.cluster` has several.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.lanes.tools import CannotRun, Command, class_path, free_ports, listen
 KAFKA = "4.3.0"
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
-#: quick to start, and small: lanes run several Java programs one after the other
+#: fast to start, and small: lanes run several Java programs one after the other
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
-#: one node can hold all replicas there are, and a group need not wait for more members
+#: one node holds all replicas, and groups do not wait for more members
 _SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -46,30 +46,30 @@ _SINGLE_NODE = {
 }
 
 
-#: of no use to a broker, and not on Maven Central
+#: not needed by a broker, and not on Maven Central
 _UNAVAILABLE = ("com.sun.jmx:jmxri", "com.sun.jdmk:jmxtools", "javax.jms:jms")
-#: up to 3.8 the broker itself uses Log4j 1; what its pom brings of it is left out, so that there is one of each
+#: up to 3.8 the broker itself uses Log4j 1; its transitive dependencies are excluded to avoid duplicates
 _LOG4J = ("log4j:log4j:1.2.17", "org.slf4j:slf4j-api:1.7.25", "org.slf4j:slf4j-log4j12:1.7.25")
 _OTHER_LOGGING = ("log4j:log4j", "org.slf4j:slf4j-api", "org.slf4j:slf4j-log4j12", "ch.qos.reload4j:reload4j")
 _OTHER_LOGGING += ("org.slf4j:slf4j-reload4j",)
-#: releases of which Maven Central has no ``kafka-tools``, with the one whose tools are used
+#: releases that have no ``kafka-tools`` on Maven Central, with the release whose tools are used
 _TOOLS = {"4.4.0": "4.3.1"}
-#: from which release on the newest Scala of Kafka's jars is the one given
+#: the latest Scala versions of Kafka's jars, with the first release that uses each
 _SCALA = (((0, 0), "2.10"), ((0, 8, 2), "2.11"), ((1, 1), "2.12"), ((2, 5), "2.13"))
-#: their ZooKeeper client resolves no address on Java 14 and later (ZOOKEEPER-3779); the one before it does
+#: their ZooKeeper client cannot resolve addresses on Java 14 and later (ZOOKEEPER-3779); the version before can
 _BROKEN_ZOOKEEPER = ((2, 0), (2, 4))
 _OLDER_ZOOKEEPER = "org.apache.zookeeper:zookeeper:3.4.10"
 
 
 def number(version: str) -> tuple[int, ...]:
-    """Return a release as a tuple that can be compared."""
+    """Return a release as a comparable tuple."""
     return tuple(map(int, version.split(".")))
 
 
 def kafka_class_path(version: str = KAFKA) -> str:
-    """Return the class path of broker, clients and tools of a release, from 0.8 on.
+    """Return the class path of a release's broker, clients and tools, from 0.8 on.
 
-    :raises CannotRun: if Maven is missing or cannot resolve it
+    :raises CannotRun: if Maven is missing or cannot resolve the jars
     """
     release = number(version)
     scala = max(entry for entry in _SCALA if entry[0] <= release)[1]
@@ -86,7 +86,7 @@ def kafka_class_path(version: str = KAFKA) -> str:
 
 
 def tools_of(version: str) -> str:
-    """Return the release whose tools are used with a release: the same, but for those without."""
+    """Return the release whose tools are used: usually the same release."""
     return _TOOLS.get(version, version)
 
 
@@ -97,7 +97,7 @@ def java(
     jvm: Sequence[str] = (),
     classes: Path | None = None,
 ) -> Command:
-    """Return the command that runs a class of Kafka's, or of another folder with classes that use Kafka's."""
+    """Return the command that runs a class of Kafka, or a class from another folder that uses Kafka's."""
     if main.startswith("org.apache.kafka.tools."):
         version = tools_of(version)
     path = kafka_class_path(version)
@@ -109,13 +109,13 @@ def java(
 class Node:
     """The process of a broker, a controller, or both.
 
-    :param folder: where its configuration, data and log go
-    :param configuration: what stands in ``server.properties``, but for ``log.dirs``
-    :param ports: when it listens on all of them, it has started
-    :param host: address of this machine that it listens on
-    :param heap: of its virtual machine
-    :param jvm: other options of its virtual machine
-    :cvar main: the class that is run
+    :param folder: folder for its configuration, data and log
+    :param configuration: content of ``server.properties``, without ``log.dirs``
+    :param ports: the ports it listens on once it has started
+    :param host: the local address to listen on
+    :param heap: heap of the JVM
+    :param jvm: other JVM options
+    :cvar main: the main class
     """
 
     main = "kafka.Kafka"
@@ -142,16 +142,16 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
 
     def format(self, *options: str) -> None:
-        """Write its configuration and make its storage; what was there before goes.
+        """Write its configuration and format its storage, deleting any earlier data.
 
-        :param options: for the storage tool
+        :param options: options of the storage tool
         """
         self.write()
         storage = ("format", "-t", self._cluster_id, *options, "-c", self._properties)
         run(java("kafka.tools.StorageTool", *storage, version=self.version))
 
     def write(self) -> None:
-        """Write its configuration; what was there before goes, data too."""
+        """Write its configuration, deleting any earlier data."""
         need("java")
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
@@ -171,9 +171,9 @@ class Node:
             )
 
     def wait_until_it_listens(self) -> None:
-        """Wait for its ports.
+        """Wait until its ports are open.
 
-        :raises CannotRun: if it takes too long, or ends
+        :raises CannotRun: if it takes too long or exits
         """
         try:
             wait_for("the start of the broker", lambda: all(map(self._listens, self._awaited)), timeout=120)
@@ -189,17 +189,17 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Number of its process."""
+        """Its process ID."""
         assert self._process is not None
         return self._process.pid
 
     def stop(self, timeout: float = 20) -> None:
-        """Stop it, if it runs, as SIGTERM does: a broker hands its leaderships over first."""
+        """Stop it with SIGTERM, if it runs: a broker hands over its leaderships first."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -216,19 +216,19 @@ class Node:
             self._process = None
 
     def remove(self) -> None:
-        """Remove its data; configuration and log stay."""
+        """Remove its data, but not its configuration and log."""
         shutil.rmtree(self._folder / "data", ignore_errors=True)
 
 
 class Broker(Node):
-    """A running broker that is its own controller, as a context manager.
+    """A running broker with its own controller, as a context manager.
 
-    :param folder: where its configuration, data and log go
-    :param listeners: name -> security protocol, such as ``{"TLS12": "SSL"}``; the first is also for the broker itself
-    :param properties: what else to configure
-    :param jvm: options of its virtual machine
-    :param host: address of this machine that it listens on
-    :ivar ports: of the listeners, by name
+    :param folder: folder for its configuration, data and log
+    :param listeners: name -> security protocol, such as ``{"TLS12": "SSL"}``; the broker itself uses the first
+    :param properties: additional broker configuration
+    :param jvm: JVM options
+    :param host: the local address to listen on
+    :ivar ports: ports of the listeners, by name
     """
 
     def __init__(
@@ -274,5 +274,5 @@ class Broker(Node):
         self.remove()
 
     def address(self, listener: str) -> str:
-        """Return ``host:port`` of a listener; on the loopback interface a host name that certificates are for."""
+        """Return ``host:port`` of a listener; on the loopback interface, with the host name of the certificates."""
         return f"{self.host.replace('127.0.0.1', 'localhost')}:{self.ports[listener]}"

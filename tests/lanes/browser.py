@@ -1,10 +1,10 @@
-"""The lane of the UI in a real browser: ``kproxy serve``, ``kproxy proxy --web``, Chromium, keys, what pages show.
+"""The lane of the UI in a real browser: ``kproxy serve`` and ``kproxy proxy --web`` in Chromium, with key presses.
 
     python -m tests.lanes.browser [PICTURE.png]
 
-Chromium has to be installed (Debian: ``apt-get install chromium``). It is driven through the Chrome DevTools Protocol;
-what the page shows is what its web socket receives, as a terminal understands it. With a file name, the lane writes the
-picture of the documentation.
+Chromium has to be installed (Debian: ``apt-get install chromium``). The lane controls it through the Chrome DevTools
+Protocol, and reads the content of a page from its web socket with a terminal emulator. With a file name, it writes the
+screenshot of the documentation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CODES = {"\r": ("Enter", 13), "\x1b": ("Escape", 27)}
 class Page:
     """A page of the browser.
 
-    :param connection: to it, by the DevTools protocol
+    :param connection: its DevTools protocol connection
     """
 
     def __init__(self, connection: aiohttp.ClientWebSocketResponse) -> None:
@@ -70,7 +70,7 @@ class Page:
                 self._screen.resize(int(height), int(width))
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Have the browser do something; return what it answers."""
+        """Call a DevTools method and return its result."""
         self._number += 1
         answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
         await self._connection.send_json({"id": self._number, "method": method, "params": parameters})
@@ -91,7 +91,7 @@ class Page:
                 typed = {}
 
     async def until(self, fits: Callable[[], object], what: str) -> None:
-        """Wait until something holds."""
+        """Wait until a condition holds."""
         for _ in range(int(_PATIENCE * 5)):
             if fits():
                 return
@@ -107,13 +107,13 @@ class Page:
         await self.until(lambda: self.says(text), text)
 
     async def picture(self, path: Path) -> None:
-        """Write what the page looks like."""
+        """Write a screenshot."""
         found = await self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(found["data"]))
 
 
 async def _page(session: aiohttp.ClientSession, port: int) -> Page:
-    """Return the first page of a browser that is starting."""
+    """Return the first page of a starting browser."""
     for _ in range(100):
         try:
             async with session.get(f"http://127.0.0.1:{port}/json") as answer:
@@ -127,7 +127,7 @@ async def _page(session: aiohttp.ClientSession, port: int) -> Page:
 
 
 async def _another_page(session: aiohttp.ClientSession, port: int, url: str) -> Page:
-    """Open an address in a further page."""
+    """Open an address in another page."""
     async with session.put(f"http://127.0.0.1:{port}/json/new?about:blank") as answer:
         page = Page(await session.ws_connect((await answer.json())["webSocketDebuggerUrl"], max_msg_size=0))
     await _open(page, url)
@@ -180,7 +180,7 @@ async def _try(url: str, port: int, folder: Path, picture: Path | None) -> None:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Be a broker that answers every request with the body of ApiVersions v0: no error, no APIs."""
+    """Act as a broker that answers every request with the body of ApiVersions v0: no error, no APIs."""
     with contextlib.suppress(asyncio.IncompleteReadError):
         while True:
             request = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
@@ -197,7 +197,7 @@ def _api_versions(correlation_id: int) -> bytes:
 
 
 async def _try_live(port: int, folder: Path) -> None:
-    """Have two pages show what goes through a proxy."""
+    """Check that two pages show the traffic of a proxy."""
     broker = await asyncio.start_server(_answer, "127.0.0.1", 0)
     address = "{}:{}".format(*broker.sockets[0].getsockname())
     (listen,) = free_ports(1)
@@ -236,7 +236,7 @@ async def _try_live(port: int, folder: Path) -> None:
 
 
 def lane(picture: Path | None) -> None:
-    """Run it; an assertion says what was wrong."""
+    """Run the lane; failures are assertion errors."""
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
         raise CannotRun("there is no Chromium (Debian: chromium)")

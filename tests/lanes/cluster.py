@@ -1,13 +1,13 @@
-"""Three real Kafka brokers on the loopback interface, for lanes: stopped, killed and started one by one, leaders moved.
+"""Three real Kafka brokers on the loopback interface, for lanes; each can be stopped, killed and started.
 
     with Cluster(work) as cluster:
         client(cluster.bootstrap)
         cluster.nodes[2].kill()
 
-Each node is broker and controller (KRaft, fixed voters), so that one of them can be missing. Clients have a listener
-of their own, ``CLIENT``; brokers talk to each other, and the tools of a lane to the brokers, through ``INTERNAL``: what
-connects to a client port is a client, or what stands between. Brokers advertise ``localhost`` there, an address that
-every client here can reach: one that learns it and goes there is not stopped by anything.
+Each node is broker and controller (KRaft, fixed voters), so that any one of them can fail. Clients have their own
+listener, ``CLIENT``; brokers use ``INTERNAL`` among themselves, and so do the lane's tools, so that every connection to
+a client port comes from a client or the proxy. Brokers advertise ``localhost`` on ``CLIENT``, which every client here
+can reach: nothing stops a client that learns this address from using it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 _ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 _TOPICS = "org.apache.kafka.tools.TopicCommand"
 
-#: everything is on all three nodes and can do without one; a dead broker is noticed in seconds, groups start at once
+#: every topic has replicas on all three nodes and tolerates the loss of one; failures are noticed within seconds, and
+#: groups start without delay
 _PROPERTIES = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -54,12 +55,12 @@ _PROPERTIES = {
 class Cluster:
     """Three running brokers, as a context manager.
 
-    :param folder: where their configurations, data and logs go
-    :param heap: of each virtual machine
-    :param jvm: other options of each virtual machine
-    :ivar nodes: by node ID
-    :ivar ports: of the ``CLIENT`` listeners, by node ID
-    :ivar controllers: of the ``CONTROLLER`` listeners, likewise
+    :param folder: folder for configurations, data and logs
+    :param heap: heap of each JVM
+    :param jvm: other options of each JVM
+    :ivar nodes: nodes by node ID
+    :ivar ports: ports of the ``CLIENT`` listeners, by node ID
+    :ivar controllers: ports of the ``CONTROLLER`` listeners, by node ID
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Cluster:
             "advertised.listeners": ",".join(listeners[:2]).replace("127.0.0.1", "localhost"),
             "controller.quorum.voters": voters,
         }
-        # not its CLIENT port: to knock there would be a connection past whatever stands in between
+        # not its CLIENT port: that would be a connection that bypasses the proxy
         folder = self._folder / str(node_id)
         return Node(folder, configuration, ports[1:2], version=self.version, heap=heap, jvm=jvm)
 
@@ -111,35 +112,35 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses for clients."""
+        """Bootstrap addresses for clients."""
         return _addresses(self.ports)
 
     @property
     def internal(self) -> str:
-        """The addresses for tools of the lane, which must not be taken for clients."""
+        """Bootstrap addresses for the lane's tools, whose connections must not look like those of clients."""
         return _addresses(self._internal)
 
     def restart(self, node_id: int) -> None:
-        """Start a node that was stopped or killed, and wait until it has caught up."""
+        """Start a stopped or killed node, and wait until it has caught up."""
         self.nodes[node_id].start()
         self.nodes[node_id].wait_until_it_listens()
         wait_for(f"broker {node_id} back in sync", self._whole, timeout=90)
 
     def _whole(self) -> bool:
-        """Whether no partition lacks a replica; asked of the cluster itself."""
+        """Whether all partitions are fully replicated, according to the cluster itself."""
         return not self.tool(_TOPICS, "--describe", "--under-replicated-partitions").strip()
 
     def tool(self, main: str, *arguments: str | Path) -> str:
-        """Run one of Kafka's tools against the ``INTERNAL`` listeners; return what it printed."""
+        """Run one of Kafka's tools against the ``INTERNAL`` listeners and return its output."""
         bootstrap = ("--bootstrap-server", self.internal)
         return run(java(main, *bootstrap, *arguments, version=self.version), timeout=60)
 
     def create_topic(self, name: str, partitions: int = 3) -> None:
-        """Make a topic with a replica on each node."""
+        """Create a topic with a replica on each node."""
         self.tool(_TOPICS, "--create", "--if-not-exists", "--topic", name, "--partitions", str(partitions))
 
     def move_leaders(self, topics: Sequence[str], partitions: int, replicas: Sequence[int]) -> None:
-        """Make the first of ``replicas`` the leader of all partitions of topics that have so many."""
+        """Make the first of ``replicas`` the leader of partitions 0 to ``partitions - 1`` of the topics."""
         places = [{"topic": topic, "partition": number} for topic in topics for number in range(partitions)]
         plan, election = self._folder / "reassign.json", self._folder / "elect.json"
         wanted = [place | {"replicas": list(replicas)} for place in places]
@@ -149,7 +150,7 @@ class Cluster:
         self.tool(_ELECT, "--election-type", "preferred", "--path-to-json-file", election)
 
     def elect_preferred(self) -> None:
-        """Make the first replica of every partition its leader, where it is in sync."""
+        """Make the first replica of every partition its leader, if it is in sync."""
         self.tool(_ELECT, "--election-type", "preferred", "--all-topic-partitions")
 
 

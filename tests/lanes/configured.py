@@ -1,7 +1,7 @@
-"""Clients with known settings, none of them the default where it shows: a scenario of the lane of questions.
+"""Clients with known settings that differ from the defaults: a scenario of the questions lane.
 
-What is set here stands in the truth, in the notation of each library; that of the programs in Go stands in
-``clients/*/configured/main.go`` and is repeated here.
+The settings here go into the truth, in the notation of each library. Those of the Go programs are set in
+``clients/*/configured/main.go`` and repeated here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from tests.lanes.tools import CannotRun, cache, need, run
 from tests.lanes.workers import Stage, Worker
 
-#: of producers and consumers, by library; those of kafka-python have underscores
+#: settings of producers and consumers, by library; kafka-python writes them with underscores
 PRODUCERS = {
     "java": {
         "acks": "1",
@@ -70,7 +70,7 @@ CONSUMERS = {
     "confluent": _FETCHING
     | _MEMBERSHIP
     | {
-        "isolation.level": "read_uncommitted",  # the other one is its default
+        "isolation.level": "read_uncommitted",  # the default is read_committed
         "fetch.wait.max.ms": "321",
         "topic.metadata.refresh.interval.ms": "3000",
         "group.instance.id": "rd-instance",
@@ -105,7 +105,7 @@ _GO_CONSUMER = _MEMBERSHIP | {
     "client.rack": "r1",
     "metadata.max.age.ms": "3000",
 }
-#: what the programs in Go set, under the names of the Java client, as theirs are functions and fields
+#: the settings of the Go programs under the Java client's names, because in Go they are functions and fields
 GO = {
     "franz-go": {
         "library": "franz-go 1.22.2",
@@ -135,8 +135,8 @@ _SHORT = {"java": "java", "confluent": "rd", "kafka-python": "kp"}
 
 
 def play(stage: Stage) -> None:
-    """Have producers, consumers and transactional producers of five libraries work for some seconds, the first
-    of them with many records, so that lingering shows."""
+    """Run producers, consumers and transactional producers of five libraries for some seconds; the producers start
+    with many records, so that lingering shows."""
     stage.untold |= {"sent", "delivered", "received", "committed"}
     makers, takers = [], []
     with _go_clients(stage):
@@ -175,7 +175,7 @@ def _transactions(stage: Stage) -> None:
 
 @contextmanager
 def _go_clients(stage: Stage) -> Iterator[None]:
-    """Run the programs in Go for as long as the block does."""
+    """Run the Go programs during the block."""
     running = []
     try:
         for kind, facts in GO.items():

@@ -1,14 +1,14 @@
-"""A network namespace of its own for a lane, in which every connection to a port is known by who made it.
+"""A network namespace for a lane, in which the originator of every connection to a port is known.
 
-    enter()                                     # everything that is started from now on is inside
+    enter()                                     # all processes started from now on are inside
     with Confined(ports) as confined:
         subprocess.Popen(proxy, group=GROUP)
         ...
-        confined.others                         # connections that something else than the proxy made
+        confined.others                         # connections that the proxy did not open
 
-The proxy is told apart by its group ID: the kernel counts who opens connections (``nft``, in the namespace, where it
-is in nobody's way), so that none is too short to be seen. Names of culprits are gathered by looking at the processes
-now and then.
+The proxy is recognized by its group ID: the kernel counts new connections per group (``nft``, in the namespace, where
+it affects nobody else), so that even the shortest is counted. The names of other originators come from polling the
+processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import psutil
 
 from tests.lanes.tools import CannotRun, need, run
 
-#: of the proxy's processes; no group of that number needs to exist
+#: group of the proxy's processes; the number need not belong to an existing group
 GROUP = 4242
 
 _CLONE_NEWNET = 0x40000000  # unshare(2)
@@ -34,9 +34,9 @@ _TABLE = "inet kproxy_lane"
 
 
 def enter() -> None:
-    """Leave the network of the machine for a new one that has nothing but a loopback interface.
+    """Move from the machine's network to a new namespace that only has a loopback interface.
 
-    :raises CannotRun: without the right to
+    :raises CannotRun: without the necessary privileges
     """
     need("ip", "nft")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -44,14 +44,14 @@ def enter() -> None:
         why = os.strerror(ctypes.get_errno())
         raise CannotRun(f"a network namespace of its own needs root or CAP_SYS_ADMIN: {why}")
     run(["ip", "link", "set", "lo", "up"])
-    # tens of thousands of connections to one port, one after the other
+    # allows tens of thousands of connections to one port, one after the other
     Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("10000 65000")
 
 
 class ConnectionCounter:
     """Counts connections to ports, as a context manager.
 
-    :ivar culprits: command lines that were seen with a connection that they should not have
+    :ivar culprits: command lines seen with a connection that they should not have
     """
 
     def __init__(self, ports: Collection[int]) -> None:
@@ -82,12 +82,12 @@ class ConnectionCounter:
 
     @property
     def by_proxy(self) -> int:
-        """Connections that the proxy opened."""
+        """Number of connections that the proxy opened."""
         return self._count("proxy")
 
     @property
     def others(self) -> int:
-        """Connections that something else opened."""
+        """Number of connections that other processes opened."""
         return self._count("others")
 
     def _count(self, name: str) -> int:
@@ -98,7 +98,7 @@ class ConnectionCounter:
     def _look(self) -> None:
         while not self._ended.wait(_LOOK_S):
             for process in psutil.process_iter(["cmdline", "gids"]):
-                # brokers have these ports themselves, on the other side
+                # the brokers' own ends of the connections
                 if process.info["gids"] is None or process.info["gids"].real == GROUP:
                     continue
                 try:

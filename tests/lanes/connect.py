@@ -1,7 +1,7 @@
-"""Workers of Kafka Connect for the lane of rebalances, and what befalls them: one function for each scenario.
+"""Kafka Connect workers for the rebalance lane, and failures injected into them: one function per scenario.
 
-A worker's log says when it starts and stops connectors and tasks: that becomes part of the truth, beside what was done
-to workers and connectors.
+A worker logs when it starts and stops connectors and tasks. The truth contains these events, and the actions on workers
+and connectors.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _class_path() -> str:
 
 
 class Worker:
-    """A worker in a process of its own.
+    """A worker in its own process.
 
-    :param folder: where its configuration and log go
+    :param folder: folder for its configuration and log
     :ivar name: its client ID
     """
 
@@ -88,7 +88,7 @@ class Worker:
         stage.members.append(self)
 
     def wait(self) -> None:
-        """Wait until it has joined and been given an assignment."""
+        """Wait until it has joined and received an assignment."""
         joined = "Finished starting connectors and tasks"
         wait_for(f"{self.name}'s assignment", lambda: joined in self._said(), timeout=120)
 
@@ -96,7 +96,7 @@ class Worker:
         return self._log.read_text(errors="replace")
 
     def ask(self, method: str, path: str, body: Any = None) -> None:
-        """Send a request to its REST endpoint, again and again while it rebalances."""
+        """Send a request to its REST endpoint, repeatedly while the group rebalances."""
         self._story.note(self.name, f"{method} {path}")
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
@@ -112,12 +112,12 @@ class Worker:
         wait_for(f"{method} {path}", done)
 
     def send(self, number: signal.Signals) -> None:
-        """Send its process a signal."""
+        """Send a signal to its process."""
         self._story.note(self.name, number.name)
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """Have it leave the group, and wait for its end."""
+        """Make it leave the group, and wait until it exits."""
         self._story.note(self.name, "clean close")
         self._process.terminate()
         try:
@@ -128,11 +128,11 @@ class Worker:
 
     @property
     def lives(self) -> bool:
-        """Whether its process does."""
+        """Whether its process is alive."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End its process, if it lives, and write down what it started and stopped."""
+        """Kill its process if it is alive, and record what it started and stopped."""
         self._process.kill()
         self._process.wait()
         for line in self._said().splitlines():

@@ -1,6 +1,6 @@
-"""Many connections to one port, with plain sockets: all at once, and one after the other.
+"""Many connections to one port, over plain sockets: simultaneous or one after the other.
 
-What they say is ApiVersions, the first that any client says.
+They send ApiVersions, the first request of every client.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _dial(port: int) -> socket.socket:
 
 
 def at_once(ports: Sequence[int], count: int, requests: int, meanwhile: Callable[[], None]) -> None:
-    """Open connections, then have each of them ask and be answered several times, in turns.
+    """Open connections, then send several requests on each, in turns.
 
-    :param meanwhile: called when all of them are open and have been answered once
-    :raises Wrong: if one is not answered as it should be
+    :param meanwhile: called once all are open and have received their first response
+    :raises Wrong: if a response is missing or wrong
     """
     connections = [_dial(port) for port, _ in zip(cycle(ports), range(count), strict=False)]
     try:
@@ -80,22 +80,22 @@ def at_once(ports: Sequence[int], count: int, requests: int, meanwhile: Callable
 
 
 def one_by_one(ports: Sequence[int], count: int) -> None:
-    """Open and close connections, each in one of the ways in which clients end.
+    """Open and close connections, each in one of the ways in which clients close them.
 
-    :raises Wrong: if one is not answered as it should be
+    :raises Wrong: if a response is missing or wrong
     """
     request = _request(7)
     for number, port in zip(range(count), cycle(ports), strict=False):
         connection = _dial(port)
         match number % 5:
-            case 0:  # goes without a word
+            case 0:  # without a request
                 pass
-            case 1:  # in the middle of a request
+            case 1:  # within a request
                 connection.sendall(request[: 5 + number % 20])
-            case 2:  # before it has its answer
+            case 2:  # before the response
                 connection.sendall(request)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-            case 3:  # says that it has nothing more to ask, and waits for the answers
+            case 3:  # half-closed, waiting for the responses
                 connection.sendall(request + request)
                 connection.shutdown(socket.SHUT_WR)
                 _answer(connection, 7)

@@ -1,4 +1,4 @@
-"""What a capture of a client gives with a key log, for lanes and for the tests of what they recorded."""
+"""Captures of clients decrypted with a key log, for lanes and for the tests of their recordings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _RECORD = re.compile(rb"record \d+")
 class DecryptedCapture:
     """A capture read with a key log.
 
-    :ivar connections: that are TLS
-    :ivar opaque: why connections were not decrypted, or not to their end
+    :ivar connections: TLS connections
+    :ivar opaque: reasons why connections were not, or not completely, decrypted
     :ivar produced: values of the clients' records in Produce requests
     :ivar consumed: values of the clients' records in Fetch responses
-    :ivar problems: what could not be decoded, but for responses that a client that closes did not wait for
+    :ivar problems: decoding problems, except for responses that a closing client did not wait for
     """
 
     connections: int
@@ -35,7 +35,7 @@ class DecryptedCapture:
     problems: list[str]
 
     def fault(self, records: int) -> str:
-        """Return what is wrong if every connection should be readable and that many records went to and fro."""
+        """Return the error if not every connection is readable, or not so many records were produced and consumed."""
         expected = [f"record {number}" for number in range(records)]
         if self.opaque:
             return f"not decrypted: {self.opaque[0]}"
@@ -71,7 +71,7 @@ def _records(frames: list[bytes]) -> list[str]:
 
 
 def kafka_frames(capture_file: Path, keylog: Path, port: int) -> tuple[int, int] | None:
-    """Return how many Kafka requests and responses tshark finds with a key log, None without tshark."""
+    """Return the numbers of Kafka requests and responses that tshark finds with a key log, None without tshark."""
     if shutil.which("tshark") is None:
         return None
     command = ["tshark", "-r", str(capture_file), "-o", f"tls.keylog_file:{keylog}"]

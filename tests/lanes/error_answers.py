@@ -1,9 +1,9 @@
-"""Error responses of kproxy beside those that Kafka's own code makes: ``python -m tests.lanes.error_answers``.
+"""Error responses of kproxy compared with those of Kafka's own code: ``python -m tests.lanes.error_answers``.
 
-For every API and version that the release knows, a request is given to ``AbstractRequest.getErrorResponse`` and to
-:func:`kproxy.proxy.rules.answers.error_response`. Kafka has to read ours to the last byte and find the error in it.
-Where the two differ, ours tells the error in more places (of the topics and partitions of the request, where Kafka
-leaves the arrays empty); that is counted and listed, with ``-v`` in full.
+For every API and version of the release, a request is passed to ``AbstractRequest.getErrorResponse`` and to
+:func:`kproxy.proxy.rules.answers.error_response`. Kafka has to read kproxy's response to the last byte and find the
+error in it. Where the two differ, kproxy's has the error in more places (for the topics and partitions of the request,
+where Kafka leaves the arrays empty); differences are counted and listed, with ``-v`` in full.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SOURCE = Path(__file__).parent / "clients" / "ErrorAnswers.java"
 
 
 def simple(con: wire.WireType) -> Any:
-    """A value that Kafka's request classes accept, with something in every array."""
+    """Return a value that Kafka's request classes accept, with an element in every array."""
     match con:
         case wire.NullableStruct():
             return None
@@ -48,7 +48,7 @@ def simple(con: wire.WireType) -> Any:
 
 
 def asked(known: apis.Api, version: int) -> bytes:
-    """The frame of a request, without its size."""
+    """Return a request frame without its size."""
     head = {
         "request_api_key": known.key,
         "request_api_version": version,
@@ -61,7 +61,7 @@ def asked(known: apis.Api, version: int) -> bytes:
 
 
 def told(value: Any, code: int) -> int:
-    """How often a body tells an error."""
+    """Return how often a body contains an error code."""
     if isinstance(value, dict):
         inner = sum(told(item, code) for item in value.values())
         return inner + sum(name.endswith("error_code") and item == code for name, item in value.items())
@@ -69,7 +69,7 @@ def told(value: Any, code: int) -> int:
 
 
 def main() -> int:
-    """Compare; return the exit code."""
+    """Compare the responses; return the exit code."""
     try:
         need("java", "javac")
         jars = class_path([f"org.apache.kafka:kafka-clients:{KAFKA}", "org.slf4j:slf4j-simple:1.7.36"])
@@ -105,7 +105,7 @@ def _compared(cases: list[tuple[apis.Api, int, int, bytes]], said: list[str]) ->
             continue
         found, left = map(int, read.split("/"))
         ours = decode_response(answer, known.key, version)
-        # an ApiVersions that is not supported is answered in v0, whatever was asked (KIP-511)
+        # an unsupported ApiVersions version is answered in v0, whatever the request (KIP-511)
         if not found or (left and ours.version == version):
             wrong.append(f"{label}: Kafka finds the error {found} times, {left} bytes are left over")
         theirs = known.response[version].parse(bytes.fromhex(made[1:]))
@@ -127,7 +127,7 @@ def _compared(cases: list[tuple[apis.Api, int, int, bytes]], said: list[str]) ->
 
 
 def _plain(value: Any) -> Any:
-    """A body without its texts, which are ours."""
+    """Return a body without its texts, which differ from Kafka's."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items() if not name.endswith("error_message")}
     return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -1,11 +1,11 @@
-"""The lane of findings about records, positions and transactions: trouble that is made at a real broker, and recorded.
+"""The findings lane: problems with records, positions and transactions, produced at a real broker and recorded.
 
     python -m tests.lanes.findings [--keep FOLDER] [SCENARIO ...]
 
-Every scenario makes one kind of trouble with real clients, and says what the diagnosis has to tell of its recording:
-the rule, how grave it is, and what its sentence holds. Besides that nothing may be above ``low``. The exit code is 1 if
-that is not so. With ``--keep`` the recordings stay, such as those in ``tests/data/findings/lane_*``. It needs root, for
-tcpdump.
+Every scenario produces one kind of problem with real clients, and states what the diagnosis has to report about the
+recording: the rule, its severity, and parts of its text. Nothing else may be above ``low``. The exit code is 1 if an
+expectation fails. ``--keep`` keeps the recordings, such as those in ``tests/data/findings/lane_*``. The lane needs root
+for tcpdump.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _TEXT = b'{"customer": 4711, "state": "shipped", "warehouse": "north"}'
 
 
 class Stage:
-    """Where a scenario plays.
+    """The environment of a scenario.
 
-    :param bootstrap: what goes there is recorded
-    :param quiet: another listener of the same broker, for what is no part of the scenario
+    :param bootstrap: listener whose traffic is recorded
+    :param quiet: another listener of the same broker, for everything outside the scenario
     """
 
     def __init__(self, name: str, bootstrap: str, quiet: str) -> None:
@@ -47,7 +47,7 @@ class Stage:
         self.partition = TopicPartition(self.topic, 0)
 
     def prepare(self, records: int, size: int = 20, **configs: str) -> None:
-        """Make the topic with so many records, each a batch of its own."""
+        """Create the topic with so many records, each in its own batch."""
         named = {key.replace("_", "."): value for key, value in configs.items()}
         with closing(KafkaAdminClient(bootstrap_servers=self.quiet)) as admin:
             admin.create_topics([NewTopic(self.topic, 1, 1, topic_configs=named)])
@@ -57,14 +57,14 @@ class Stage:
 
     @contextmanager
     def producer(self, **settings: Any) -> Iterator[KafkaProducer]:
-        """A producer that is recorded."""
+        """Return a recorded producer."""
         settings = {"client_id": "maker"} | settings
         with closing(KafkaProducer(bootstrap_servers=self.bootstrap, **settings)) as made:
             yield made
 
     @contextmanager
     def consumer(self, **settings: Any) -> Iterator[KafkaConsumer]:
-        """A consumer of the one partition that is recorded; it commits only what it is told to."""
+        """Return a recorded consumer of the only partition, which commits only explicitly."""
         settings = {"client_id": "taker", "group_id": self.group, "enable_auto_commit": False} | settings
         with closing(KafkaConsumer(bootstrap_servers=self.bootstrap, **settings)) as made:
             made.assign([self.partition])
@@ -76,7 +76,7 @@ class Stage:
 
 
 def read(consumer: KafkaConsumer, seconds: float) -> int:
-    """Read for a while; return how many records came."""
+    """Read for a while; return the number of records."""
     deadline, count = time.monotonic() + seconds, 0
     while (left := deadline - time.monotonic()) > 0:
         count += sum(map(len, consumer.poll(timeout_ms=min(int(left * 1000) + 1, 500)).values()))
@@ -85,7 +85,7 @@ def read(consumer: KafkaConsumer, seconds: float) -> int:
 
 # ---------------------------------------------------------------- scenarios
 def retention_was_faster(stage: Stage) -> None:
-    """A group has committed 20; records up to 60 are removed before it comes back."""
+    """A group has committed offset 20; records up to 60 are deleted before it returns."""
     stage.prepare(100)
     with stage.consumer() as consumer:
         stage.commit(consumer, 20)
@@ -96,14 +96,14 @@ def retention_was_faster(stage: Stage) -> None:
 
 
 def new_group_at_the_end(stage: Stage) -> None:
-    """A group that has no commits begins at the end of a topic with records."""
+    """A group without commits starts at the end of a topic that has records."""
     stage.prepare(30)
     with stage.consumer(auto_offset_reset="latest") as consumer:
         assert read(consumer, 2) == 0
 
 
 def offsets_reset_by_admin(stage: Stage) -> None:
-    """An admin sets the offsets of a group back, and its consumer reads all again."""
+    """An admin resets the offsets of a group, and its consumer reads everything again."""
     stage.prepare(30)
     with closing(
         KafkaConsumer(
@@ -132,7 +132,7 @@ def offsets_reset_by_admin(stage: Stage) -> None:
 
 
 def open_transaction(stage: Stage) -> None:
-    """A transaction is open for 9 s, while others write behind it, and a consumer reads committed records."""
+    """A transaction stays open for 9 s while others write after it, and a consumer reads committed records."""
     stage.prepare(1)
     with (
         stage.producer(transactional_id=f"x-{stage.topic}", client_id="slow") as slow,
@@ -149,7 +149,7 @@ def open_transaction(stage: Stage) -> None:
 
 
 def two_producers_of_one_id(stage: Stage) -> None:
-    """A second producer with the same transactional ID begins while the first has a transaction open."""
+    """A second producer with the same transactional ID starts while the first has an open transaction."""
     stage.prepare(1)
     first = KafkaProducer(
         bootstrap_servers=stage.bootstrap, transactional_id=f"x-{stage.topic}", client_id="first"
@@ -169,7 +169,7 @@ def two_producers_of_one_id(stage: Stage) -> None:
 
 
 def fetches_smaller_than_batches(stage: Stage) -> None:
-    """A consumer asks for less than a batch has."""
+    """A consumer whose fetch size is smaller than a batch."""
     stage.prepare(30, 5_000)
     settings = {"auto_offset_reset": "earliest", "max_partition_fetch_bytes": 1_000, "max_poll_records": 1}
     with stage.consumer(**settings) as consumer:
@@ -177,14 +177,14 @@ def fetches_smaller_than_batches(stage: Stage) -> None:
 
 
 def impatient_consumer(stage: Stage) -> None:
-    """A consumer lets the broker wait 10 ms only, on a topic without news."""
+    """A consumer that lets the broker wait only 10 ms, on a topic without new records."""
     stage.prepare(1)
     with stage.consumer(fetch_max_wait_ms=10) as consumer:
         read(consumer, 8)
 
 
 def patient_consumer(stage: Stage) -> None:
-    """A consumer wants 10,000 bytes at once, on a topic that gets a few every 0.2 s."""
+    """A consumer that wants at least 10,000 bytes per fetch, on a topic that gets a few bytes every 0.2 s."""
     stage.prepare(1)
     over = threading.Event()
 
@@ -204,7 +204,7 @@ def patient_consumer(stage: Stage) -> None:
 
 
 def one_record_a_batch(stage: Stage) -> None:
-    """A producer that waits for the answer to every record."""
+    """A producer that waits for the response to every record."""
     stage.prepare(1)
     with stage.producer(linger_ms=0) as producer:
         for _ in range(600):
@@ -212,7 +212,7 @@ def one_record_a_batch(stage: Stage) -> None:
 
 
 def much_text(stage: Stage) -> None:
-    """A producer that sends much text as it is."""
+    """A producer that sends much text uncompressed."""
     stage.prepare(1)
     with stage.producer(linger_ms=20) as producer:
         for at in range(200):
@@ -221,7 +221,7 @@ def much_text(stage: Stage) -> None:
 
 
 def compressed_crumbs(stage: Stage) -> None:
-    """A producer that compresses every few bytes by themselves."""
+    """A producer that compresses batches of a few bytes."""
     stage.prepare(1)
     settings = ("--compression-codec", "gzip", "--timeout", "0", "--command-property", "client.id=maker")
     where = ("--bootstrap-server", stage.bootstrap, "--topic", stage.topic)
@@ -229,7 +229,7 @@ def compressed_crumbs(stage: Stage) -> None:
 
 
 def one_large_record(stage: Stage) -> None:
-    """A record that is larger than the topic takes."""
+    """A record larger than the topic's limit."""
     stage.prepare(1, max_message_bytes="20000")
     with stage.producer() as producer:
         try:
@@ -240,14 +240,14 @@ def one_large_record(stage: Stage) -> None:
 
 
 def seconds_for_milliseconds(stage: Stage) -> None:
-    """A producer that gives seconds as milliseconds."""
+    """A producer whose timestamps are in seconds instead of milliseconds."""
     stage.prepare(1)
     with stage.producer() as producer:
         producer.send(stage.topic, b"old", timestamp_ms=int(time.time())).get(20)
 
 
 def misspelt_topic(stage: Stage) -> None:
-    """A producer that sends to a topic that is not there."""
+    """A producer that sends to a nonexistent topic."""
     with stage.producer() as producer:
         producer.send(stage.topic, b"hello").get(20)
 
@@ -274,7 +274,7 @@ SCENARIOS = {
 
 
 def play(name: str, broker: Broker, folder: Path) -> list[str]:
-    """Play a scenario, and return what the diagnosis tells otherwise."""
+    """Play a scenario, and return the deviations of the diagnosis."""
     stage = Stage(name, broker.address("STAGE"), broker.address("QUIET"))
     recording = folder / f"lane_{name}.pcap"
     with recorded(recording, broker.ports["STAGE"]):

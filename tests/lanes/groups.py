@@ -1,13 +1,13 @@
-"""The lane of rebalances: what befalls groups of real clients, at a real broker, recorded with the truth beside it.
+"""The rebalance lane: groups of real clients at a real broker, disturbed and recorded with the truth beside it.
 
     python -m tests.lanes.groups [--record] [SCENARIO ...]
 
 Members are stopped (SIGSTOP) for longer than their session timeout, change their subscription while another is slow,
-lose their coordinator in the middle of a rebalance, vanish from the network, and more: :mod:`tests.lanes.mishaps`. What
-was done when, what the listeners said and what the coordinator logged becomes ``truth/NAME.json`` beside ``NAME.pcap``,
-in the shape of ``tests/data/groups``; what the program tells of the recording is compared with it. Where members have
-hosts of their own, each host's traffic is recorded as well, as ``NAME-at-MEMBER.pcap``, and nothing that did not happen
-may be told of it. It needs root, for tcpdump and namespaces.
+lose their coordinator in the middle of a rebalance, vanish from the network, and more: :mod:`tests.lanes.mishaps`. The
+actions, the calls of the listeners and the coordinator's log become ``truth/NAME.json`` beside ``NAME.pcap``, as in
+``tests/data/groups``, and the program's report about the recording is compared with them. If members have their own
+hosts, the traffic of each host is recorded as well, as ``NAME-at-MEMBER.pcap``, and the report about it may not contain
+anything that did not happen. The lane needs root for tcpdump and namespaces.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OF_BROKER = {
     for limit in ("", "min.")
     for name, value in {"session.timeout.ms": str(SESSION_S * 1000), "heartbeat.interval.ms": "2000"}.items()
 }
-"""What the newer kinds of groups leave to the broker, as short as for classic members."""
+"""Broker settings for the newer group types, with timeouts as short as for classic members."""
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -70,7 +70,7 @@ _ALL = (*SCENARIOS, *OF_BROKERS, *OF_CLUSTERS, *OF_NETWORKS, *_OF_FOLDERS)
 
 
 def play(name: str, folder: Path, work: Path) -> None:
-    """Play a scenario; its recording and its truth go to ``folder``, as far as it came."""
+    """Play a scenario; write its recording and truth to ``folder``, even if it fails."""
     pcap, story = folder / f"{name}.pcap", Story()
     short = name.partition("_k430_")[2]
     if name in OF_CLUSTERS:
@@ -117,7 +117,7 @@ def play(name: str, folder: Path, work: Path) -> None:
 def _of_broker(
     name: str, broker: Broker, network: Network | None, work: Path
 ) -> tuple[Callable[..., None], list[Any]]:
-    """Return a scenario that plays at one broker, and what it is given beside the stage."""
+    """Return a scenario that plays at one broker, and its arguments other than the stage."""
     if name in SCENARIOS:
         return SCENARIOS[name], []
     if name in OF_BROKERS:
@@ -157,7 +157,7 @@ def _told(
 
 
 def _logged(log: Path, group: str) -> Iterator[dict[str, Any]]:
-    """Yield what a coordinator logged of a group, with its times."""
+    """Yield the coordinator's log entries about a group, with their times."""
     for line in log.read_text(errors="replace").splitlines():
         match = _LINE.match(line)
         if match and group in match[2]:
@@ -166,7 +166,7 @@ def _logged(log: Path, group: str) -> Iterator[dict[str, Any]]:
 
 
 def _record(name: str, folder: Path) -> None:
-    """Keep a recording and its truth for the test suite."""
+    """Store a recording and its truth for the test suite."""
     need("zstd")
     run(["zstd", "-q", "-f", "-19", "--long=27", folder / f"{name}.pcap", "-o", FOLDER / f"{name}.pcap.zst"])
     (FOLDER / "truth" / f"{name}.json").write_bytes((folder / "truth" / f"{name}.json").read_bytes())
@@ -177,9 +177,9 @@ def _record(name: str, folder: Path) -> None:
 @click.option("--record", is_flag=True, help="Keep recordings and truths in tests/data/groups.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep recordings and truths there, too.")
 def main(names: tuple[str, ...], record: bool, folder: Path | None) -> None:
-    """Play scenarios, by default all, compare what is told of them with what happened, and count how much is right.
+    """Play scenarios (default: all), compare the reports with what happened, and count the correct ones.
 
-    The exit code is 1 if something was told otherwise, 2 if it could not run here.
+    The exit code is 1 if a report was wrong, 2 if a scenario could not run here.
     """
     wrong, score, local = 0, Score(), Score()
     with tempfile.TemporaryDirectory(prefix="kproxy-lane-") as temporary:

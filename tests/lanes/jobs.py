@@ -1,7 +1,7 @@
-"""What clients are for, and which of it a client was recorded to have done.
+"""The jobs of clients, and which of them a recorded client did.
 
-A client did a job if all requests that the job consists of were answered without an error. Whether the records were
-the right ones is for :func:`tests.lanes.through.errand` to say.
+A client did a job if all requests of the job were answered without an error. :func:`tests.lanes.through.errand` checks
+whether the records were the right ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _END_TXN = "EndTxn"
 
 
 def requests(exchanges: Iterable[Exchange]) -> dict[str, set[str]]:
-    """Return which requests of each client ID were answered without an error."""
+    """Return the requests of each client ID that were answered without an error."""
     answered: dict[str, set[str]] = {}
     for each in exchanges:
         if each.client_id and each.request is not None and each.response is not None and not each.errors:
@@ -44,7 +44,7 @@ def requests(exchanges: Iterable[Exchange]) -> dict[str, set[str]]:
 
 
 def _request(exchange: Exchange) -> str:
-    """Return the name of a request: that of the API, and how a transaction was ended."""
+    """Return the name of a request: that of the API, and whether EndTxn commits or aborts."""
     if exchange.api != _END_TXN or exchange.request is None or exchange.request.value is None:
         return exchange.api
     return _COMMITTED if exchange.request.value["committed"] else _ABORTED

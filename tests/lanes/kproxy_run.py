@@ -1,4 +1,4 @@
-"""kproxy under test: one run after the other on the same ports, and what it tells of itself."""
+"""kproxy under test: one run after the other on the same ports, and its own status reports."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from kproxy.proxy.control import ControlClient
 from tests.lanes.confined import GROUP
 from tests.lanes.tools import CannotRun, free_ports, listens, wait_for
 
-_SPARE = 4  # the port of bootstrap, then one for each node ID from 0 to 3
+_SPARE = 4  # the bootstrap port, and one for each node ID from 0 to 3
 
 
 class Kproxy:
-    """``kproxy proxy``, which can be ended in any way and started again.
+    """``kproxy proxy``, which can be stopped, killed and restarted.
 
-    :param bootstrap: addresses of brokers
-    :param folder: for its state, its log and what it records
-    :param awaited: the node ID of the broker whose port has to be there when it has started;
-        -1 where brokers are not known before a client asks for them
-    :param env: variables to set beside those there are
-    :ivar port: that clients connect to first
-    :ivar ports: all that it listens on
+    :param bootstrap: addresses of the brokers
+    :param folder: folder for its state, log and recordings
+    :param awaited: node ID of the broker whose port has to be open once it has started;
+        -1 if brokers are unknown until a client asks for them
+    :param env: additional environment variables
+    :ivar port: bootstrap port for clients
+    :ivar ports: all ports that it listens on
     """
 
     def __init__(
@@ -43,23 +43,23 @@ class Kproxy:
 
     @property
     def address(self) -> str:
-        """What clients are given."""
+        """Bootstrap address for clients."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def capture(self) -> Path:
-        """What all runs append to."""
+        """The capture that all runs append to."""
         return self._folder / "all.pcapng"
 
     @property
     def log(self) -> str:
-        """What all runs have said."""
+        """The output of all runs."""
         return (self._folder / "kproxy.log").read_text()
 
     def start(self, options: Sequence[str] | None = None) -> None:
         """Start it, and wait until it forwards.
 
-        :param options: in place of recording to a file
+        :param options: options instead of those for recording to a file
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         recorded = ("-q", "-w", str(self.capture)) if options is None else options
@@ -71,7 +71,7 @@ class Kproxy:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 env=os.environ | {"XDG_STATE_HOME": str(self._folder / "state")} | self._env,
-                group=GROUP if os.geteuid() == 0 else None,  # others may not choose, nor confine anything
+                group=GROUP if os.geteuid() == 0 else None,  # only root may change groups
             )
         wait_for("kproxy", self._up, timeout=20)
 
@@ -88,16 +88,16 @@ class Kproxy:
 
     @property
     def processes(self) -> dict[str, psutil.Process]:
-        """What it consists of: the front, which was started, the process that forwards, and the recorder, if any."""
+        """Its processes by role: the front, the process that forwards, and the recorder, if any."""
         assert self._process is not None
         plane = self.plane
         found = {"front": psutil.Process(self._process.pid), "plane": plane}
         return found | dict(zip(["recorder"], plane.children(), strict=False))
 
     def ask(self, command: str, *, control: bool = False, **parameters: Any) -> Any:
-        """Ask over the control socket.
+        """Send a command over the control socket.
 
-        :param control: the command changes something
+        :param control: whether the command changes something
         """
         live = self._folder / "state" / "kproxy" / "proxy"
         newest = max(live.glob("*/control.sock"), key=lambda path: path.stat().st_ctime_ns)
@@ -108,9 +108,9 @@ class Kproxy:
             client.close()
 
     def stop(self, *codes: int) -> None:
-        """End it as a user does.
+        """Stop it as a user does.
 
-        :param codes: exit codes that are all right beside 0
+        :param codes: allowed exit codes besides 0
         """
         assert self._process is not None
         self._process.terminate()
@@ -118,7 +118,7 @@ class Kproxy:
             raise CannotRun(f"kproxy did not end well: {self.log[-1000:]}")
 
     def kill(self) -> None:
-        """End everything that it consists of with SIGKILL."""
+        """Kill all its processes with SIGKILL."""
         if self._process is None or self._process.poll() is not None:
             return
         root = psutil.Process(self._process.pid)
@@ -129,7 +129,7 @@ class Kproxy:
 
 
 def _free_range(count: int) -> int:
-    """Return the first of several free ports in a row."""
+    """Return the first of several consecutive free ports."""
     while True:
         [first] = free_ports(1)
         if first + count > 65_535:

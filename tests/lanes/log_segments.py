@@ -1,8 +1,8 @@
-"""The log segments of a real broker, with the dumps of Kafka's own tool: ``python -m tests.lanes.log_segments FOLDER``.
+"""Log segments of a real broker with dumps by Kafka's own tool: ``python -m tests.lanes.log_segments FOLDER``.
 
-A broker writes with several codecs, in transactions that are committed, aborted and left open, and compacts a topic.
-One of 0.10.2 writes messages of magic 0 and 1. Then they are stopped, and FOLDER gets the folders of their partitions
-and a dump of each. They are compared batch by batch and record by record; ``tests/data/log_segments`` is such a folder.
+A broker stores records with several codecs, in transactions that are committed, aborted or left open, and compacts a
+topic. A broker of 0.10.2 stores messages of magic 0 and 1. After they stop, their partition folders and a dump of each
+are copied to FOLDER and compared batch by batch and record by record; ``tests/data/log_segments`` is such a folder.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
 
 
 def _write(server: str) -> list[KafkaProducer]:
-    """Write to both topics; return the producers, whose transactions end with them."""
+    """Write to both topics; return the producers, because closing them would end their transactions."""
     admin = KafkaAdminClient(bootstrap_servers=server)
     admin.create_topics(
         [
@@ -133,7 +133,7 @@ def _write_old(broker: RunningBroker) -> None:
 
 
 def _keep(data: Path, folder: Path) -> None:
-    """Copy the partitions of a broker: the files that kproxy reads."""
+    """Copy the partitions of a broker, limited to the files that kproxy reads."""
     for partition in sorted(data.glob("*-*[0-9]")):
         target = folder / partition.name
         shutil.rmtree(target, ignore_errors=True)

@@ -1,11 +1,11 @@
-"""Members of a group for lanes: clients in processes of their own that do what they are told and say what befalls them.
+"""Group members for lanes: clients in their own processes that obey orders and report their events.
 
     stage = Stage("upgrade", story, bootstrap, quiet)
     with stage.of(replicas=1):
         m1 = stage.join("m1", "java")
         m1.send(signal.SIGSTOP)
 
-All that is done to them, and all that their listeners say, is in the :class:`Story`, with its time.
+All actions on members, and all calls of their listeners, are in the :class:`Story` with their times.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Story:
-    """What was done, and what the listeners said, as it goes into the truth.
+    """The actions and the listeners' calls, as stored in the truth.
 
-    :ivar over: when the scenario was over, in seconds since the epoch; what brokers log later is not recorded
+    :ivar over: end of the scenario in seconds since the epoch; later broker logs are ignored
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
     over: float = float("inf")
 
     def note(self, who: str, what: str, **more: Any) -> None:
-        """Write down that something happens now."""
+        """Record an event with the current time."""
         self.events.append({"t": round(time.time(), 3), "who": who, "what": what} | more)
 
 
 class Member:
-    """A client in a process of its own.
+    """A client in its own process.
 
     :param kind: one of :data:`COMMANDS`
-    :param where: what runs a command where it is to run, if that is elsewhere
+    :param where: function that turns a command into one that runs elsewhere, such as on another host
     """
 
     def __init__(
@@ -99,26 +99,26 @@ class Member:
             self._said.append(what)
 
     def count(self, what: str) -> int:
-        """Return how often its listener has said something."""
+        """Return the number of events of one kind that its listener reported."""
         return self._said.count(what)
 
     def tell(self, order: str) -> None:
-        """Have it do something."""
+        """Send it an order."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{order}\n")
         self._process.stdin.flush()
 
     def send(self, number: signal.Signals) -> None:
-        """Send its process a signal."""
+        """Send a signal to its process."""
         self._story.note(self.name, number.name)
         self._process.send_signal(number)
 
     def freeze(self, number: signal.Signals) -> None:
-        """Stop its process, or let it continue, as a part of what befalls its host."""
+        """Stop or continue its process without an entry of its own: the story has that of its host."""
         self._process.send_signal(number)
 
     def close(self) -> None:
-        """Have it leave the group, and wait for its end."""
+        """Make it leave the group, and wait until it exits."""
         self._story.note(self.name, "clean close")
         self.tell("close")
         self._process.wait(30)
@@ -126,11 +126,11 @@ class Member:
 
     @property
     def lives(self) -> bool:
-        """Whether its process does."""
+        """Whether its process is alive."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End its process, if it lives."""
+        """Kill its process if it is alive."""
         self._process.kill()
         self._process.wait()
 
@@ -162,31 +162,31 @@ COMMANDS: dict[str, Callable[[], list[str | Path]]] = {
     "confluent": _confluent,
 }
 _READY = {"share": "records", "streams": "tasks"}
-"""What a member says first when it has something; others are told that they are assigned partitions."""
+"""First event of a member that has work; other members report an assignment of partitions."""
 
 
 class StageMember(Protocol):
-    """What a stage ends when its scenario is over.
+    """A process that a stage ends after its scenario.
 
-    :ivar lives: whether its process does
+    :ivar lives: whether its process is alive
     """
 
     @property
     def lives(self) -> bool: ...
 
     def close(self) -> None:
-        """Have it leave the group, and wait for its end."""
+        """Make it leave the group, and wait until it exits."""
 
     def end(self) -> None:
-        """End its process, if it lives."""
+        """Kill its process if it is alive."""
 
 
 class Stage:
-    """Where a scenario plays: a group and its topics.
+    """The environment of a scenario: a group and its topics.
 
-    :param bootstrap: where the members connect; what goes there is recorded
-    :param quiet: where everything else connects
-    :param network: where each member has a host of its own; without it, all are on this one
+    :param bootstrap: address for the members; its traffic is recorded
+    :param quiet: address for everything else
+    :param network: network with a host for each member; without it, all run on this host
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Stage:
 
     @contextmanager
     def of(self, replicas: int) -> Iterator[None]:
-        """Make the topics, and write to the first while the block runs; what runs after it ends then."""
+        """Create the topics, and write to the first during the block; end all members after it."""
         admin = KafkaAdminClient(bootstrap_servers=self._quiet)
         admin.create_topics([NewTopic(name, 6, replicas) for name in (self.topic, f"{self.topic}-more")])
         admin.close()
@@ -222,9 +222,9 @@ class Stage:
         producer.close()
 
     def start(self, name: str, kind: str, topics: str = "", **settings: str) -> Member:
-        """Start a member, by default of the one topic."""
+        """Start a member, by default subscribed to the first topic."""
         named = {key.replace("_", "."): value for key, value in settings.items()}
-        # of the newer kinds of groups the broker decides on timeouts and assignment
+        # with the newer group types, the broker decides on timeouts and assignments
         modern = named.get("group.protocol", "classic") != "classic" or kind == "share"
         protocol = {} if modern else _CLASSIC
         if kind in RANGE and not modern:
@@ -233,14 +233,14 @@ class Stage:
         who = {"bootstrap.servers": self.bootstrap, group: self.group, "client.id": name}
         settings = who | _SETTINGS | protocol | named
         if kind == "share":
-            del settings["auto.offset.reset"]  # the group has a setting for it, its members must not
+            del settings["auto.offset.reset"]  # the group has a setting for it, and members must not have one
         where = [] if self._network is None else self._network.host(name)
         member = Member(self.story, name, kind, settings, topics or self.topic, where)
         self.members.append(member)
         return member
 
     def join(self, name: str, kind: str, topics: str = "", **settings: str) -> Member:
-        """Start a member, and wait until it has been assigned something."""
+        """Start a member, and wait until it has an assignment."""
         member = self.start(name, kind, topics, **settings)
         wait_for(f"{name} joining", lambda: member.count(_READY.get(kind, "assigned")) > 0)
         time.sleep(2)
@@ -254,14 +254,14 @@ class Stage:
         admin.close()
 
     def again(self, *members: Member, after: Callable[[], None]) -> None:
-        """Do something, and wait until members have been assigned something anew."""
+        """Perform an action, and wait until the members have received a new assignment."""
         before = [member.count("assigned") for member in members]
         after()
         for member, count in zip(members, before, strict=True):
             wait_for(f"{member.name}'s partitions", lambda m=member, c=count: m.count("assigned") > c)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Have all members leave that live, one after the other."""
+        """Make all live members leave, one after the other."""
         for member in self.members:
             if member.lives:
                 member.close()

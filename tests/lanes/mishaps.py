@@ -1,4 +1,4 @@
-"""What befalls groups in the lane of rebalances (:mod:`tests.lanes.groups`): one function for each scenario."""
+"""Disturbances of groups in the rebalance lane (:mod:`tests.lanes.groups`): one function per scenario."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
 def several_stopped(stage: Stage) -> None:
-    """Two of four members are stopped for twice their session timeout, of two kinds of clients."""
+    """Two of four members, with different clients, are stopped for twice their session timeout."""
     stage.join("m1", "java")
     m2 = stage.join("m2", "java")
     m3 = stage.join("m3", "confluent")
@@ -37,7 +37,7 @@ def several_stopped(stage: Stage) -> None:
 
 
 def subscription_while_slow(stage: Stage) -> None:
-    """m1 wants another topic while m2 is slow: all wait for m2; then m3 does, while nobody is slow."""
+    """m1 changes its topics while m2 is slow, and all wait for m2; then m3 does, while nobody is slow."""
     m1 = stage.join("m1", "java")
     m2 = stage.join("m2", "java")
     m3 = stage.join("m3", "confluent")
@@ -52,7 +52,7 @@ def subscription_while_slow(stage: Stage) -> None:
 
 
 def rare_reasons(stage: Stage) -> None:
-    """The leader is made to join again, partitions are added, a static member returns twice, the second time with
+    """The leader is made to rejoin, partitions are added, and a static member returns twice, the second time with
     another assignor, and is removed by an administrator."""
     round_robin = "org.apache.kafka.clients.consumer.RoundRobinAssignor"
     both = f"{RANGE['java']},{round_robin}"
@@ -75,7 +75,7 @@ def rare_reasons(stage: Stage) -> None:
 
 
 def instance_fenced(stage: Stage) -> None:
-    """m3 takes the instance ID of m2, which lives, with another assignor: a new generation, and m2 is fenced."""
+    """m3 takes over the instance ID of m2, which lives, with another assignor: a new generation; m2 is fenced."""
     round_robin = "org.apache.kafka.clients.consumer.RoundRobinAssignor"
     both = f"{RANGE['java']},{round_robin}"
     m1 = stage.join("m1", "java", partition_assignment_strategy=both)
@@ -87,7 +87,7 @@ def instance_fenced(stage: Stage) -> None:
 
 
 def stuck(stage: Stage) -> None:
-    """m2 takes longer to give its partitions up than the rebalance timeout, so that the others go on without it."""
+    """m2 takes longer to release its partitions than the rebalance timeout, and the others continue without it."""
     m1 = stage.join("m1", "java", max_poll_interval_ms="8000")
     m2 = stage.join("m2", "java", max_poll_interval_ms="8000")
     m2.tell("stuck 14000")
@@ -100,7 +100,7 @@ def stuck(stage: Stage) -> None:
 
 
 def consumer_protocol_slow(stage: Stage) -> None:
-    """KIP-848: m2 is slow for longer than max.poll.interval.ms and comes back; then it is stuck in giving partitions up
+    """KIP-848: m2 is slow for longer than max.poll.interval.ms and comes back; later it is stuck releasing partitions
     when m3 joins."""
     m1 = stage.join("m1", "java", group_protocol="consumer", max_poll_interval_ms="7000")
     m2 = stage.join("m2", "java", group_protocol="consumer", max_poll_interval_ms="7000")
@@ -116,7 +116,7 @@ def consumer_protocol_slow(stage: Stage) -> None:
 
 
 def consumer_protocol(stage: Stage, network: Network) -> None:
-    """KIP-848: of four members one is stopped for longer than its session, and one vanishes from the network."""
+    """KIP-848: of four members, one is stopped for longer than its session, and one vanishes from the network."""
     kinds = ("java", "java", "confluent", "confluent")
     members = [
         stage.join(f"m{number}", kind, group_protocol="consumer") for number, kind in enumerate(kinds, 1)
@@ -136,7 +136,7 @@ def consumer_protocol(stage: Stage, network: Network) -> None:
 
 
 def upgraded(stage: Stage) -> None:
-    """A group of classic members is joined by one of KIP-848, which leaves again."""
+    """A KIP-848 member joins a group of classic members and leaves again."""
     assignors = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
     stage.join("m1", "java", partition_assignment_strategy=assignors)
     stage.join("m2", "java", partition_assignment_strategy=assignors)
@@ -148,7 +148,7 @@ def upgraded(stage: Stage) -> None:
 
 
 def host_gone(stage: Stage, network: Network) -> None:
-    """m2 vanishes: nothing of it comes any more, and nothing reaches it."""
+    """m2 vanishes: no more packets from or to it."""
     stage.join("m1", "java")
     m2 = stage.join("m2", "java")
     m3 = stage.join("m3", "confluent")
@@ -162,28 +162,28 @@ def host_gone(stage: Stage, network: Network) -> None:
 
 
 def network_cut(stage: Stage, network: Network) -> None:
-    """Nothing gets through between m2 and the broker for twice its session timeout, in neither direction."""
+    """No packets between m2 and the broker, in either direction, for twice the session timeout."""
     _cut(stage, network, "both ways")
 
 
 def network_cut_to_broker(stage: Stage, network: Network) -> None:
-    """What m2 sends does not reach the broker for twice its session timeout; what the broker sends reaches m2."""
+    """m2's packets do not reach the broker for twice the session timeout; the broker's packets reach m2."""
     _cut(stage, network, "to the broker", received=False)
 
 
 def network_cut_from_broker(stage: Stage, network: Network) -> None:
-    """What the broker sends does not reach m2 for twice its session timeout; what m2 sends reaches the broker."""
+    """The broker's packets do not reach m2 for twice the session timeout; m2's packets reach the broker."""
     _cut(stage, network, "from the broker", sent=False)
 
 
 def network_cut_and_closed(stage: Stage, network: Network) -> None:
-    """What the broker sends does not reach m2, which gives up waiting and closes connections within its session."""
+    """The broker's packets do not reach m2, which stops waiting and closes its connections within its session."""
     _cut(stage, network, "from the broker", settings={"request_timeout_ms": "2000"}, sent=False)
 
 
 def processes_stopped(stage: Stage, network: Network) -> None:
-    """The network of m2's host stays, and its kernel answers, but all its processes are stopped for twice the session
-    timeout; later those of m3's host."""
+    """m2's host stays on the network, and its kernel responds, but all its processes are stopped for twice the session
+    timeout; later the same for m3's host."""
     stage.join("m1", "java")
     stopped = stage.join("m2", "java"), stage.join("m3", "confluent")
     for member in stopped:
@@ -195,7 +195,7 @@ def processes_stopped(stage: Stage, network: Network) -> None:
 
 
 def host_frozen(stage: Stage, network: Network) -> None:
-    """m2's host stands still for twice its session timeout while its clock continues; later m3's."""
+    """m2's host freezes for twice the session timeout while its clock continues; later m3's."""
     stage.join("m1", "java")
     frozen = stage.join("m2", "java"), stage.join("m3", "confluent")
     for member in frozen:
@@ -224,7 +224,7 @@ def _cut(
 
 
 def coordinator_killed(stage: Stage, cluster: Cluster) -> None:
-    """m3 joins while m2 is slow; the coordinator dies before the round is over, and another broker takes over."""
+    """m3 joins while m2 is slow; the coordinator is killed during the rebalance, and another broker takes over."""
     m1 = stage.join("m1", "java")
     m2 = stage.join("m2", "java")
     m2.tell("slow 9000")
@@ -240,13 +240,13 @@ def coordinator_killed(stage: Stage, cluster: Cluster) -> None:
 
 
 def coordinator_killed_in_peace(stage: Stage, cluster: Cluster) -> None:
-    """The coordinator dies while nothing happens; another broker takes over, and the generation stays."""
+    """The coordinator is killed while the group is stable; another broker takes over, and the generation stays."""
     _lose_coordinator(stage, cluster, "java")
 
 
 def coordinator_away(stage: Stage, cluster: Cluster) -> None:
-    """The coordinator dies while nothing happens; a member of librdkafka gives up before another takes over, and joins
-    as a new one."""
+    """The coordinator is killed while the group is stable; a librdkafka member gives up before another broker takes
+    over, and joins as a new member."""
     _lose_coordinator(stage, cluster, "confluent")
 
 
@@ -262,7 +262,7 @@ def _lose_coordinator(stage: Stage, cluster: Cluster, kind: str) -> None:
 
 
 def coordinator_back(stage: Stage, cluster: Cluster) -> None:
-    """The coordinator is killed, another takes over; 12 s later the first is started again and leads again."""
+    """The coordinator is killed, another broker takes over; 12 s later the first restarts and takes over again."""
     stage.join("m1", "java")
     stage.join("m2", "java")
     time.sleep(2)
@@ -279,7 +279,7 @@ def coordinator_back(stage: Stage, cluster: Cluster) -> None:
 
 
 def controller_killed(stage: Stage, cluster: Cluster) -> None:
-    """The active controller is killed, and another is elected; 12 s later the first is started again."""
+    """The active controller is killed, and another is elected; 12 s later the first restarts."""
     stage.join("m1", "java")
     stage.join("m2", "java")
     time.sleep(2)
@@ -295,7 +295,7 @@ def controller_killed(stage: Stage, cluster: Cluster) -> None:
 
 
 def controller_paused(stage: Stage, cluster: Cluster) -> None:
-    """The active controller stands still for 4 s, as in a long garbage collection, and another is elected."""
+    """The active controller pauses for 4 s, as in a long garbage collection, and another is elected."""
     stage.join("m1", "java")
     stage.join("m2", "java")
     time.sleep(4)
@@ -311,17 +311,17 @@ def controller_paused(stage: Stage, cluster: Cluster) -> None:
 
 
 def broker_stopped(stage: Stage, broker: Broker) -> None:
-    """The only broker is stopped in order, and started again 12 s later."""
+    """The only broker shuts down cleanly, and restarts 12 s later."""
     _restart_broker(stage, broker, "SIGTERM", broker.stop)
 
 
 def broker_killed(stage: Stage, broker: Broker) -> None:
-    """The only broker is killed, and started again 12 s later."""
+    """The only broker is killed, and restarts 12 s later."""
     _restart_broker(stage, broker, "SIGKILL", broker.kill)
 
 
 def killed_while_broker_paused(stage: Stage, broker: Broker) -> None:
-    """m2 is killed while the broker stands still for 4 s, whose kernel acknowledges the end of connections."""
+    """m2 is killed while the broker pauses for 4 s; the broker's kernel acknowledges the closed connections."""
     stage.join("m1", "java")
     m2 = stage.join("m2", "java")
     stage.join("m3", "confluent")
@@ -354,7 +354,7 @@ def _restart_broker(stage: Stage, broker: Broker, how: str, end: Callable[[], No
 
 
 def rolling_restart(stage: Stage) -> None:
-    """Three members are closed and started again one by one, each a second later."""
+    """Three members are closed and restarted one by one, each after a second."""
     names = ("m1", "m2", "m3")
     members = {name: stage.join(name, "java") for name in names}
     time.sleep(2)
@@ -367,7 +367,7 @@ def rolling_restart(stage: Stage) -> None:
 
 
 def rolling_restart_static(stage: Stage) -> None:
-    """Three static members are closed and started again one by one, the third after twice its session timeout."""
+    """Three static members are closed and restarted one by one, the third after twice its session timeout."""
     names = ("m1", "m2", "m3")
     members = {name: stage.join(name, "java", group_instance_id=f"inst-{name}") for name in names}
     time.sleep(2)
@@ -380,7 +380,7 @@ def rolling_restart_static(stage: Stage) -> None:
 
 
 def quick_return(stage: Stage) -> None:
-    """The only member is killed and started again at once: the group waits for the session of the dead one."""
+    """The only member is killed and restarted at once: the group waits for the session of the dead one."""
     m1 = stage.join("m1", "java")
     time.sleep(4)
     m1.send(signal.SIGKILL)
@@ -390,7 +390,7 @@ def quick_return(stage: Stage) -> None:
 
 
 def crash_loop(stage: Stage) -> None:
-    """m2 is killed as soon as it has consumed for a while, and started again 2 s later, four times."""
+    """m2 is killed after consuming for a while, and restarted 2 s later, four times."""
     stage.join("m1", "java")
     for _ in range(4):
         m2 = stage.join("m2", "java")
@@ -402,7 +402,7 @@ def crash_loop(stage: Stage) -> None:
 
 
 def share_slow(stage: Stage) -> None:
-    """Share group: m2 takes longer than the acquisition lock for what it got; later m3 is killed with what it got."""
+    """Share group: m2 holds records for longer than the acquisition lock; later m3 is killed while holding records."""
     stage.join("m1", "share")
     m2 = stage.join("m2", "share")
     m3 = stage.join("m3", "share")
@@ -417,12 +417,12 @@ def share_slow(stage: Stage) -> None:
 
 
 def streams_standby(stage: Stage, folder: Path) -> None:
-    """Streams, classic: three instances with a standby of each store; one is closed and back, one is killed."""
+    """Streams, classic: three instances with a standby of each store; one is closed and restarted, one is killed."""
     _streams(stage, folder, num_standby_replicas="1", probing_rebalance_interval_ms="60000")
 
 
 def streams_protocol_standby(stage: Stage, folder: Path) -> None:
-    """Streams, KIP-1071: three instances with a standby of each store; one is closed and back, one is killed."""
+    """Streams, KIP-1071: three instances with a standby of each store; one is closed and restarted, one is killed."""
     _streams(stage, folder, group_protocol="streams")
 
 
@@ -446,7 +446,7 @@ def _streams(stage: Stage, folder: Path, **settings: str) -> None:
 
 
 def shared_group(stage: Stage) -> None:
-    """Two applications with other topics use one group for a while."""
+    """Two applications with different topics use one group for a while."""
     stage.join("orders-1", "java")
     stage.join("orders-2", "java")
     other = stage.join("payments-1", "java", f"{stage.topic}-more")
@@ -457,7 +457,7 @@ def shared_group(stage: Stage) -> None:
 
 
 def _controller(cluster: Cluster) -> int:
-    """Return which node is the active controller."""
+    """Return the node ID of the active controller."""
     said = cluster.tool(_QUORUM, "describe", "--status")
     found = re.search(r"LeaderId:\s+(\d+)", said)
     assert found, said
@@ -465,7 +465,7 @@ def _controller(cluster: Cluster) -> int:
 
 
 def _coordinator(cluster: Cluster, group: str) -> int:
-    """Return which node coordinates a group."""
+    """Return the node ID of a group's coordinator."""
     said = cluster.tool(_GROUPS, "--describe", "--state", "--group", group)
     found = re.search(r"localhost:\d+\s+\((\d+)\)", said)
     assert found, said

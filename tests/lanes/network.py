@@ -1,13 +1,13 @@
-"""Hosts of their own for the members of a lane: network namespaces on a bridge, whose links to the broker can be cut.
+"""Hosts for the members of a lane: network namespaces on a bridge, whose links to the broker can be cut.
 
     with Network() as network:
         subprocess.Popen([*network.host("m1"), "java", ...])
         with network.cut("m1", sent=True, received=False):
             ...
 
-The broker listens on the bridge's address, and what reaches the bridge's host or leaves it is what a capture there
-has. A cut needs no firewall: the address of the other side gets a hardware address that nobody has, so that what is
-sent to it goes nowhere. Packets of the broker are captured before they are lost, those of a member after they are.
+The broker listens on the bridge's address; a capture on the bridge has the packets that its host sends and receives. A
+cut needs no firewall: it maps the address of the other side to an unused hardware address, so that packets go nowhere.
+Packets of the broker are captured before they are lost, those of a member only if they arrive.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _NOBODY = "02:00:00:00:00:99"
 
 
 class Network:
-    """A bridge and its hosts, as a context manager; it needs root.
+    """A bridge and its hosts, as a context manager; needs root.
 
-    :param watch: entered with the name of each new host, the interface that has what it sends, also in a cut, and what
-        reaches it, and a filter for tcpdump: a bridge shows every host what it sends to nobody
-    :ivar address: of the bridge, on which a broker can listen
-    :ivar bridge: name of its interface, to be recorded
+    :param watch: context manager entered with the name of each new host, the interface that carries all that it sends
+        (even during a cut) and receives, and a tcpdump filter, because a bridge floods packets for unknown addresses to
+        all hosts
+    :ivar address: address of the bridge, for the broker to listen on
+    :ivar bridge: name of the bridge's interface, for recordings
     """
 
     def __init__(self, watch: Callable[[str, str, str], AbstractContextManager[None]]) -> None:
@@ -63,7 +64,7 @@ class Network:
         return f"{self.bridge}-{name}"
 
     def host(self, name: str) -> list[str]:
-        """Return what runs a command on a host, which is made if there is none of that name."""
+        """Return the command prefix that runs a command on a host; the host is created if necessary."""
         inside = ["ip", "netns", "exec", self._namespace(name)]
         if name not in self._hosts:
             number = len(self._hosts) + 2
@@ -83,7 +84,7 @@ class Network:
 
     @contextmanager
     def cut(self, name: str, *, sent: bool = True, received: bool = True) -> Iterator[None]:
-        """Lose what a host sends to the broker, what the broker sends to it, or both, while the block runs."""
+        """Drop packets from a host to the broker, from the broker to it, or both, during the block."""
         ways = []
         if sent:
             ways.append(([*self.host(name), "ip", "neighbor"], self.address, "eth0"))

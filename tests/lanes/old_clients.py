@@ -1,7 +1,7 @@
-"""Old releases of Kafka's client at a broker of today: a scenario of the lane of questions.
+"""Old releases of Kafka's client at a current broker: a scenario of the questions lane.
 
-Kafka 4 serves what clients of 2.1 and later need (KIP-896). What becomes of older ones is written down in their own
-words: a record was delivered or not, and it was received or not.
+Kafka 4 supports clients from 2.1 on (KIP-896). The truth records what older ones report themselves: whether a record
+was delivered, and whether it was received.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROGRAM = Path(__file__).parent / "clients" / "questions" / "OldClient.java"
 
 
 def play(stage: Stage) -> None:
-    """Have clients of several releases send a record and read."""
+    """Have clients of several releases send and read a record."""
     maker = stage.start("maker", "java", "produce")
     maker.obey("send 3 0", "flush")
     maker.close()

@@ -1,10 +1,10 @@
-"""What commands print, before and after a change: ``python -m tests.lanes.outputs BEFORE [AFTER]``.
+"""Compare the output of commands before and after a change: ``python -m tests.lanes.outputs BEFORE [AFTER]``.
 
-BEFORE and AFTER are commits; without AFTER it is the working tree. Every command of :data:`COMMANDS` reads every
-recorded capture of ``tests/data`` and the bundled one, in both trees. What differs is listed: how many outputs of each
-command, and the changed lines, each kind once (lines are of one kind if they differ in numbers alone).
-The exit code is 1 if anything differs. A refactoring keeps its answers if the list is empty, or
-holds only wording it meant to better.
+BEFORE and AFTER are commits; AFTER defaults to the working tree. Every command of :data:`COMMANDS` reads every recorded
+capture of ``tests/data`` and the bundled one, in both trees. The differences are listed: the number of changed outputs
+of each command, and the changed lines, each kind once (lines that differ only in numbers are of one kind). The exit
+code is 1 if anything differs. A refactoring is fine if the list is empty, or contains only intended changes of
+wording.
 
 The captures are those of the working tree, so that both trees read the same bytes.
 """
@@ -57,7 +57,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 )
 _SHOWN_KINDS = 12
 
-# Runs in either tree, with its packages: commands and captures on standard input, outputs as files.
+# Runs in either tree, with its packages: commands and captures on standard input, outputs to files.
 _RUNNER = """
 import json, sys
 from pathlib import Path
@@ -83,9 +83,9 @@ def recorded_captures() -> list[Path]:
 
 
 def write_outputs(tree: Path, folder: Path, captures: list[Path], jobs: int) -> None:
-    """Write what the commands of a tree print of each capture into a folder.
+    """Write the output of a tree's commands for each capture to a folder.
 
-    :raises subprocess.CalledProcessError: if the tree's program cannot be run
+    :raises subprocess.CalledProcessError: if the tree's program cannot run
     """
 
     def run(part: list[Path]) -> None:
@@ -107,7 +107,7 @@ def write_outputs(tree: Path, folder: Path, captures: list[Path], jobs: int) -> 
 
 @contextlib.contextmanager
 def checked_out(commit: str | None) -> Iterator[Path]:
-    """Give a folder with the sources of a commit; the working tree if there is none."""
+    """Yield a folder with the sources of a commit, by default the working tree."""
     if commit is None:
         yield ROOT
         return
@@ -121,7 +121,7 @@ def checked_out(commit: str | None) -> Iterator[Path]:
 
 
 def differences(before: Path, after: Path) -> dict[str, Counter[tuple[str, str]]]:
-    """Return the changed lines of each command: sign and line (numbers as ``#``) -> how often.
+    """Return the changed lines of each command: sign and line (numbers as ``#``) -> count.
 
     :raises ValueError: if the folders do not hold the same outputs
     """

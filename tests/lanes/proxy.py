@@ -1,13 +1,13 @@
-"""The lane of the proxy: real clients, through ``kproxy proxy``, to three real brokers, while things go wrong.
+"""The proxy lane: real clients, through ``kproxy proxy``, to three real brokers, with failures.
 
     python -m tests.lanes.proxy                    # all
-    python -m tests.lanes.proxy errands faults     # these parts
+    python -m tests.lanes.proxy errands faults     # selected parts
     python -m tests.lanes.proxy --clients kafkajs,java
 
-It runs in a network namespace of its own, where the kernel counts who connects to the brokers: everything has to stay
-inside the proxy, in every part. Brokers advertise addresses that every client here can reach, so that one that learns
-them goes there. What each part shows is in the docstrings of :class:`Lane`. The exit code is 1 if something was not as
-it should be, 2 if a kind of client could not run here.
+It runs in its own network namespace, where the kernel counts connections to the brokers: in every part, all have to
+come from the proxy. Brokers advertise addresses that every client here can reach, so that a client that learns one can
+use it. The docstrings of :class:`Lane` describe the parts. The exit code is 1 if a check failed, 2 if a kind of client
+could not run here.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ CHURN = 50_000
 
 _PARTITIONS = 3
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_STEP = 20  # records that have to pass after each fault
+_STEP = 20  # records to be seen after each fault
 _RECOVERY_S = 120
-_SETTLED = 5_000  # connections after which memory is looked at first
+_SETTLED = 5_000  # connections before the first measurement of memory
 _MOST_GROWTH = 8 << 20
 _JAVA = "java"
 _MIB = 1 << 20
@@ -74,9 +74,9 @@ _VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 
 class Lane:
-    """The parts, each of which says what it found.
+    """The parts of the lane, each of which prints its results.
 
-    :ivar faults: how many things were not as they should be
+    :ivar faults: number of failed checks
     """
 
     def __init__(self, cluster: Cluster, kproxy: Kproxy, confined: ConnectionCounter, work: Path) -> None:
@@ -89,7 +89,7 @@ class Lane:
 
     @contextmanager
     def _part(self, what: str) -> Iterator[None]:
-        """Say how something went; nothing may have gone past the proxy meanwhile."""
+        """Print the result of a check, which also fails if a connection bypassed the proxy meanwhile."""
         began = time.monotonic()
         wrong = ""
         try:
@@ -107,7 +107,7 @@ class Lane:
 
     # -- errands -----------------------------------------------------------------------------------------------
     def errands(self, commands: dict[str, Command]) -> None:
-        """Each client does everything that it can; it is told of no broker but those of the proxy."""
+        """Each client performs all its operations, and learns of no brokers but the proxy's."""
         for name, command in commands.items():
             with self._part(f"{name}: sent on its errand"):
                 errand(name, command, self._kproxy.address, self._kproxy.ports, RECORDS)
@@ -115,7 +115,7 @@ class Lane:
             self._tools()
 
     def _tools(self) -> None:
-        """Kafka's own command line tools."""
+        """Run Kafka's own command line tools."""
         cluster = ("--bootstrap-server", self._kproxy.address)
         topic = (*cluster, "--topic", "tools")
         self._cluster.create_topic("tools", _PARTITIONS)
@@ -141,8 +141,8 @@ class Lane:
 
     # -- rules -------------------------------------------------------------------------------------------------
     def rules(self, _: dict[str, Command]) -> None:
-        """Fields that rules set, in records too, are what brokers and consumers get; a broker that a rule takes down is
-        back when the rule ends, and a producer that waits for it goes on."""
+        """Brokers and consumers receive the fields that rules set, in records too. When a rule that takes a broker down
+        ends, the broker is back, and a waiting producer continues."""
         through = ("--bootstrap-server", self._kproxy.address)
         past = ("--bootstrap-server", self._cluster.internal)
         self._cluster.create_topic("edited", 1)
@@ -169,7 +169,7 @@ class Lane:
 
     @contextmanager
     def _ruled(self, rule: str) -> Iterator[None]:
-        """Have a rule for a while; it may end sooner."""
+        """Apply a rule during the block; it may end earlier."""
         name = rule.rpartition("name=")[2]
         self._kproxy.ask("add_rule", control=True, rule=rule)
         try:
@@ -179,8 +179,8 @@ class Lane:
 
     # -- faults ------------------------------------------------------------------------------------------------
     def failures(self, commands: dict[str, Command]) -> None:
-        """All clients produce and consume while brokers, clients and the proxy are taken away: all recover, none
-        misses a record that was acknowledged."""
+        """All clients produce and consume while brokers, clients and the proxy fail: all recover, and no acknowledged
+        record is lost."""
         commands = {name: command for name, command in commands.items() if CLIENTS[name].endures}
         enduring = [self._endurer(name, command) for name, command in commands.items()]
         try:
@@ -245,7 +245,7 @@ class Lane:
         }
 
     def _client_killed(self, commands: dict[str, Command]) -> None:
-        """Its connections to brokers go with it."""
+        """Kill a client; its connections to brokers are closed as well."""
         name = next((each for each in commands if each != _JAVA), None)
         if name is None:
             return
@@ -262,9 +262,9 @@ class Lane:
 
     # -- authentication ----------------------------------------------------------------------------------------
     def authentication(self, commands: dict[str, Command]) -> None:
-        """Clients without SASL produce and consume through a proxy that authenticates them, by each mechanism. Their
+        """Clients without SASL produce and consume through a proxy that authenticates them, with each mechanism. Their
         connections outlive several sessions (KIP-368), and no SASL request is recorded. A wrong password is reported
-        with the broker's words."""
+        with the broker's message."""
         listener = "listener.name.sasl."
         properties = {f"{listener}connections.max.reauth.ms": str(1000 * _SESSION_S)}
         properties[f"{listener}sasl.enabled.mechanisms"] = ",".join(_JAAS)
@@ -348,8 +348,8 @@ class Lane:
 
     # -- several clusters --------------------------------------------------------------------------------------
     def clusters(self, commands: dict[str, Command]) -> None:
-        """Clients of two clusters of different releases, behind one proxy, use the same topic and group: nothing is
-        mixed, not in the recording either. While the broker of one cluster is down, those of the other go on."""
+        """Clients of two clusters with different releases, behind one proxy, use the same topic and group: nothing is
+        mixed up, in the recording either. While the broker of one cluster is down, clients of the other continue."""
         plain, ids = {"PLAINTEXT": "PLAINTEXT"}, {"east": CLUSTER_ID, "west": _OTHER_CLUSTER_ID}
         with (
             Broker(self._work / "east", plain) as east,
@@ -385,7 +385,7 @@ class Lane:
     def _in_both(self, kproxy: Kproxy, addresses: dict[str, str], name: str, command: Command) -> None:
         """Have a client produce and consume in each cluster.
 
-        :raises Wrong: if one stands still with the other's broker, or misses records
+        :raises Wrong: if one stops when the other's broker is down, or misses records
         """
         clients: dict[str, Endurer] = {}
         try:
@@ -412,7 +412,7 @@ class Lane:
 
     # -- crowds ------------------------------------------------------------------------------------------------
     def crowd(self, _: dict[str, Command]) -> None:
-        """1,000 connections at once, over all brokers; all of them are answered."""
+        """1,000 simultaneous connections to all brokers; all requests are answered."""
         with self._part(f"{CROWD:,} connections at once"):
 
             def look() -> None:
@@ -425,7 +425,7 @@ class Lane:
             wait_for("the end of all", lambda: self._kproxy.ask("status")["connections"]["open"] < CROWD)
 
     def churn(self, _: dict[str, Command]) -> None:
-        """50,000 connections, one after the other, ended in all the ways there are: nothing of them stays."""
+        """50,000 connections, one after the other, closed in every possible way: no resources leak."""
         with self._part(f"{CHURN:,} connections, one by one"):
             one_by_one(self._kproxy.ports[2:], _SETTLED)
             before = self._footprint()
@@ -442,9 +442,9 @@ class Lane:
                     raise Wrong(f"{what} grew from {first:,} to {last:,}")
 
     def _footprint(self) -> tuple[int, int, int, int]:
-        """Return memory, descriptors, requests in flight and open connections, once those that ended are gone.
+        """Return memory, descriptors, requests in flight and open connections, once closed ones are cleaned up.
 
-        Memory is what the process has for itself: the queue to the recorder is shared, and touched bit by bit.
+        Only private memory counts: the queue to the recorder is shared, and its pages are touched gradually.
         """
 
         def gone() -> bool:
@@ -455,9 +455,9 @@ class Lane:
         open_now = status["connections"]["open"]
         return plane.memory_full_info().uss, plane.num_fds(), status["requests_in_flight"], open_now
 
-    # -- what stays ----------------------------------------------------------------------------------------------
+    # -- the recording -------------------------------------------------------------------------------------------
     def recorded(self) -> None:
-        """What all runs recorded is one capture, killed or not, and can be read."""
+        """The recordings of all runs, killed ones included, are one readable capture."""
         with self._part("what was recorded"):
             status = self._kproxy.ask("status")
             if status["escaped_addresses"]:
@@ -468,9 +468,7 @@ class Lane:
             exchanges = problems = 0
             for exchange in ExchangeReader(capture):
                 exchanges += 1
-                if (
-                    exchange.response is not None
-                ):  # a client that was killed may have been in the middle of a request
+                if exchange.response is not None:  # a killed client may leave an incomplete request
                     problems += bool(exchange.request.problems or exchange.response.problems)
             size = self._kproxy.capture.stat().st_size
             click.echo(f"    {exchanges:,} exchanges in {size / _MIB:,.0f} MiB")
@@ -478,7 +476,7 @@ class Lane:
                 raise Wrong(f"{problems} of {exchanges} exchanges cannot be decoded")
 
     def watched(self) -> None:
-        """The count of connections that go past the proxy would have told."""
+        """Check that the counter notices connections that bypass the proxy."""
         with self._part("no connection went past the proxy, and one would have been seen"):
             if not self._confined.by_proxy:
                 raise Wrong("those of the proxy were not counted")
@@ -491,7 +489,7 @@ class Lane:
 
 
 def wait_for_progress(enduring: Sequence[Endurer]) -> None:
-    """Wait until each of them has had records taken and given back, that were not there before.
+    """Wait until each client has produced and consumed new records.
 
     :raises Wrong: if that takes too long
     """
@@ -524,7 +522,7 @@ PARTS = {
 
 
 def _clients(names: str) -> tuple[dict[str, Command], int]:
-    """Fetch and build clients; return how they are run, and how many cannot."""
+    """Download and build clients; return their commands, and the number of those that cannot run."""
     commands, left_out = {}, 0
     for name in names.split(",") if names else CLIENTS:
         if name not in CLIENTS:
@@ -543,7 +541,7 @@ def _clients(names: str) -> tuple[dict[str, Command], int]:
 @click.argument("parts", nargs=-1, type=click.Choice(list(PARTS)))
 @click.option("--clients", default="", metavar="NAME,...", help=", ".join(CLIENTS))
 def main(parts: tuple[str, ...], clients: str) -> None:
-    """Run the lane of the proxy: all parts, or those that are named."""
+    """Run the proxy lane: all parts, or the named ones."""
     work = Path(tempfile.mkdtemp(prefix="kproxy-lane-"))
     commands, left_out = _clients(clients)
     try:

@@ -1,16 +1,16 @@
-"""The lane of questions: known records on known ways through a real broker, recorded with the truth beside it.
+"""The questions lane: known records take known paths through a real broker, recorded with the truth beside it.
 
     python -m tests.lanes.questions [--record] [--keep FOLDER] [SCENARIO ...]
 
-Clients of several libraries produce, consume and commit records that each have a key of their own, through broker stops
-and restarts, in transactions, with a consumer that dies before its commit, and with settings other than the defaults.
-What they did becomes ``truth/NAME.json`` beside ``NAME.pcap``, by their own clocks and callbacks: when the application
-handed each record over, which offset the delivery report gave it, when each consumer had it, which offsets were
-committed. Nothing in it comes from the recording.
+Clients of several libraries produce, consume and commit records with unique keys, through broker stops and restarts, in
+transactions, with a consumer that dies before its commit, and with settings other than the defaults. Their actions
+become ``truth/NAME.json`` beside ``NAME.pcap``, according to their own clocks and callbacks: when the application sent
+each record, its offset in the delivery report, when each consumer received it, and which offsets were committed.
+Nothing in the truth comes from the recording.
 
-The tests that hold what the program tells against the truth are run on all that was recorded; with ``--record`` it goes
-to ``tests/data/questions``, where the suite finds it. It needs root, for tcpdump. The exit code is 1 if something is
-told otherwise than it happened.
+The tests that compare the program's reports with the truth run on all new recordings; ``--record`` stores these in
+``tests/data/questions``, where the suite finds them. The lane needs root for tcpdump. The exit code is 1 if a report
+deviates from the truth.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _GROUP = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 2000}
 
 # ---------------------------------------------------------------- scenarios
 def journeys(stage: Stage, broker: Broker) -> None:
-    """Three producers with three codecs, and five groups: two commit by themselves, one when it is told to; a fourth is
-    set three records forward in each partition while it is away; a fifth seeks beyond the end and begins anew."""
+    """Three producers with three codecs, and five groups: two commit automatically, one explicitly; the fourth is moved
+    three records forward in each partition while it is away; the fifth seeks beyond the end and starts over."""
     makers = [
         stage.start("java-maker", "java", "produce", compression_type="zstd", linger_ms=20),
         stage.start("rd-maker", "confluent", "produce", compression_type="lz4", linger_ms=20, acks="all"),
@@ -92,8 +92,8 @@ def journeys(stage: Stage, broker: Broker) -> None:
 
 
 def retries(stage: Stage, broker: Broker) -> None:
-    """The broker stands still for longer than clients wait for an answer, and is killed and started again, while four
-    producers send: two with idempotence, two without, so that records are stored twice."""
+    """The broker pauses for longer than the clients' request timeout, and is killed and restarted, while four producers
+    send: two with idempotence, two without, so that records are stored twice."""
     patience = {"request_timeout_ms": 1500, "delivery_timeout_ms": 60000, "retry_backoff_ms": 100}
     java_patience = patience | {"linger_ms": 0, "acks": "all"}
     makers = [
@@ -139,8 +139,8 @@ _RD_PATIENCE = {"request_timeout_ms": 1500, "socket_timeout_ms": 1500, "retry_ba
 
 
 def transactions(stage: Stage, broker: Broker) -> None:
-    """Three transactional producers commit, abort and commit; groups read committed records only, and all; a fourth
-    client copies what it reads, with its offsets in its transactions, of which the second is aborted."""
+    """Three transactional producers commit, abort and commit; groups read committed records only, or all; a fourth
+    client copies the records it reads, with its offsets in the transactions, the second of which is aborted."""
     makers = [
         stage.start("java-maker", "java", "produce", transactional_id="x-java", transaction_timeout_ms=30000),
         stage.start(
@@ -189,8 +189,8 @@ def transactions(stage: Stage, broker: Broker) -> None:
 
 
 def crash(stage: Stage, broker: Broker) -> None:
-    """In each of three groups a consumer commits, reads on, and is killed before its next commit: its successor reads
-    again what was not committed."""
+    """In each of three groups a consumer commits, reads on, and is killed before its next commit: its successor rereads
+    the uncommitted records."""
     maker = stage.start("maker", "java", "produce")
     for kind in ("java", "confluent", "kafka-python"):
         short = {"java": "java", "confluent": "rd", "kafka-python": "kp"}[kind]
@@ -226,7 +226,7 @@ def old(stage: Stage, broker: Broker) -> None:
 
 
 def replicas(stage: Stage, cluster: Cluster) -> None:
-    """Three brokers: a producer waits for all replicas, another commits a transaction and aborts one."""
+    """Three brokers: one producer waits for all replicas, another commits one transaction and aborts one."""
     described = cluster.tool(_TOPICS, "--describe", "--topic", stage.topic)
     leaders = [[int(part[1]), int(part[2])] for part in _LEADER.finditer(described)]
     stage.note("leaders", leaders=leaders, nodes=list(NODES))
@@ -268,13 +268,13 @@ def _close(stage: Stage) -> None:
 
 
 def _tool(broker: Broker, *arguments: str) -> None:
-    """Do something to a group past the recording."""
+    """Act on a group outside the recording."""
     run(java(_GROUPS, "--bootstrap-server", broker.address("QUIET"), *arguments))
 
 
 # ---------------------------------------------------------------- the lane
 def play(name: str, broker: Broker, folder: Path) -> dict[str, Any]:
-    """Play a scenario; its recording and its truth go to ``folder``. Return the truth."""
+    """Play a scenario; write its recording and truth to ``folder``. Return the truth."""
     scenario = SCENARIOS[name]
     stage = Stage(_short(name), broker.address("STAGE"), broker.address("QUIET"))
     with stage.of(partitions=3), recorded(folder / f"{name}.pcap", broker.ports["STAGE"]):
@@ -283,7 +283,7 @@ def play(name: str, broker: Broker, folder: Path) -> dict[str, Any]:
 
 
 def play_in_cluster(name: str, cluster: Cluster, folder: Path) -> dict[str, Any]:
-    """Likewise, with what brokers say to each other."""
+    """Play a scenario in a cluster, and record the traffic between its brokers too."""
     scenario = OF_CLUSTERS[name]
     stage = Stage(_short(name), cluster.bootstrap, cluster.internal)
     internal = (int(address.rpartition(":")[2]) for address in cluster.internal.split(","))
@@ -311,7 +311,7 @@ def _write(
 
 
 def _lines(truth: dict[str, Any]) -> str:
-    """Return the truth as JSON with a line for each worker and each event, for those who read differences."""
+    """Return the truth as JSON with a line for each worker and each event, for readable diffs."""
 
     def listed(rows: Sequence[object]) -> str:
         return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]"
@@ -330,14 +330,14 @@ def _compress(name: str, folder: Path) -> None:
 
 
 def _keep(name: str, folder: Path) -> None:
-    """Keep a recording and its truth for the test suite."""
+    """Store a recording and its truth for the test suite."""
     (FOLDER / "truth").mkdir(parents=True, exist_ok=True)
     for part in (f"{name}.pcap.zst", f"truth/{name}.json"):
         (FOLDER / part).write_bytes((folder / part).read_bytes())
 
 
 def _told_as_it_happened(folder: Path) -> bool:
-    """Have the test suite look at all recordings of a folder."""
+    """Run the test suite on all recordings of a folder; return whether it passed."""
     tests = sorted(Path(question_truth.__file__).parent.glob("test_question_truth*.py"))
     environment = os.environ | {question_truth.ELSEWHERE: str(folder.resolve())}
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", *tests], env=environment, check=False)

@@ -1,13 +1,13 @@
-"""What client libraries do when a fault rule strikes: ``python -m tests.lanes.reactions``.
+"""Reactions of client libraries to fault rules: ``python -m tests.lanes.reactions``.
 
     python -m tests.lanes.reactions                            # all rules, prints the table of docs/reactions.md
-    python -m tests.lanes.reactions --write                    # and keeps it: docs/reactions.json
-    python -m tests.lanes.reactions --clients aiokafka 'Produce drop'    # rules whose name has these words
+    python -m tests.lanes.reactions --write                    # and stores it: docs/reactions.json
+    python -m tests.lanes.reactions --clients aiokafka 'Produce drop'    # rules whose name contains these words
 
-Each client produces and consumes through a proxy of its own, to one broker, while one rule after the other strikes. A
-pause is the longest time in which no record was acknowledged, or none consumed, from the moment of the rule on; the
-library's reports to the application are counted beside it. A client that has not recovered after 90 s, or 30 s after an
-error, is started anew. What it requested is in the proxy's capture.
+Each client produces and consumes through its own proxy, to one broker, while one rule after the other applies. A pause
+is the longest time without an acknowledged, or without a consumed, record after the start of the rule; the errors that
+the library reports to the application are counted as well. A client that has not recovered after 90 s, or 30 s after an
+error, is restarted. Its requests are in the proxy's capture.
 """
 
 from __future__ import annotations
@@ -86,23 +86,23 @@ RULES = (
     "api == Heartbeat => delay 5s, count=1",
     *(f"broker 1 down {manner}, for=5s" for manner in MANNERS),
 )
-"""With `count` they end by themselves; a blackhole lasts until the client gives its connection up."""
+"""Rules with `count` end by themselves; a blackhole lasts until the client gives up its connection."""
 
 _RECOVERY_S = 90.0
 _RECOVERY_FROM_ERROR_S = 30.0
-"""Less than after other faults: who gets an answer waits for no timeout."""
+"""Less than after other faults: a client that gets a response does not wait for a timeout."""
 _CALM_S = 1.5
-"""A client that made progress all the time for so long has recovered."""
+"""A client has recovered after making progress for so long without a pause."""
 _AFTER_S = 4.0
-"""Watched after each rule at least: sessions and metadata have delayed effects."""
+"""Minimum observation time after each rule: sessions and metadata have delayed effects."""
 _LOST_S = 10.0
 _SAMPLE_S = 0.02
 
 
 class Progress:
-    """The pauses of a count that grows.
+    """The pauses of a growing counter.
 
-    :ivar pause: s; the longest time in which it did not grow
+    :ivar pause: the longest time without growth, in s
     """
 
     def __init__(self, count: Callable[[], int]) -> None:
@@ -112,7 +112,7 @@ class Progress:
         self.pause = 0.0
 
     def look(self) -> None:
-        """Take the count."""
+        """Sample the counter."""
         now = time.monotonic()
         self.pause = max(self.pause, now - self._last)
         if now - self._last > _CALM_S / 2:
@@ -122,22 +122,22 @@ class Progress:
 
     @property
     def watched(self) -> float:
-        """For how long it has been watched, in s."""
+        """Observation time so far, in s."""
         return time.monotonic() - self._began
 
     @property
     def calm(self) -> bool:
-        """Whether it was watched for long enough, and has grown all the time lately."""
+        """Whether the observation was long enough, and the counter has grown steadily of late."""
         return self.watched > _AFTER_S and time.monotonic() - self._calm_since > _CALM_S
 
     @property
     def result(self) -> float | None:
-        """The longest pause in s; None if it lasts."""
+        """The longest pause in s; None if it has not ended."""
         return None if time.monotonic() - self._last > _LOST_S else round(self.pause, 1)
 
 
 class Subject:
-    """One client at work, with a proxy of its own."""
+    """A running client with its own proxy."""
 
     def __init__(self, name: str, command: Command, bootstrap: str, work: Path) -> None:
         self.name = name
@@ -162,7 +162,7 @@ class Subject:
         return client
 
     def react(self, rule: str) -> Reaction:
-        """Apply a rule, and watch until the client has recovered."""
+        """Apply a rule, and observe the client until it has recovered."""
         client, before = self._client, Counter(self._client.failures)
         number = self._kproxy.ask("add_rule", control=True, rule=rule)["number"]
         produced, consumed = Progress(lambda: client.acknowledged), Progress(lambda: client.consumed)
@@ -202,7 +202,7 @@ def _prepared(names: tuple[str, ...]) -> dict[str, Command]:
 @click.option("--clients", default=",".join(LIBRARIES), metavar="NAME,...")
 @click.option("--write", is_flag=True, help=f"Keep the results in {RESULTS.name}.")
 def main(words: tuple[str, ...], clients: str, write: bool) -> None:
-    """Watch what clients do under all rules, or those whose text contains one of WORDS."""
+    """Observe the reactions of clients to all rules, or those whose text contains one of WORDS."""
     rules = [rule for rule in RULES if not words or any(word in rule for word in words)]
     work = Path(tempfile.mkdtemp(prefix="kproxy-reactions-"))
     try:

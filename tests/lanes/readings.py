@@ -1,7 +1,7 @@
-"""The same answers, however a capture is read: ``python -m tests.lanes.readings [RECORDING...]``.
+"""Check that all ways of reading a capture give the same results: ``python -m tests.lanes.readings [RECORDING...]``.
 
-RECORDING is a file, or a pattern for names in ``tests/data/groups``; without any, all of those are read. The incidents
-and rebalances of one reading are compared with those of the other readings
+RECORDING is a file, or a pattern for names in ``tests/data/groups``; the default is all of these. The incidents and
+rebalances of one reading are compared with those of the other readings
 (:mod:`tests.captures.analysis.incidents.readings`): live, in the terminal UI, and from the byte ranges of Spark.
 
 The exit code is 1 if anything differs.

@@ -1,4 +1,4 @@
-"""Recording what lanes do, with tcpdump."""
+"""Recording the traffic of lanes with tcpdump."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 
 from tests.lanes.tools import CannotRun, need, wait_for
 
-#: tcpdump in immediate mode hands a packet over at once; the last ones still need to be written
+#: in immediate mode tcpdump receives each packet at once; the last ones still need to be written
 _SETTLE_S = 1.4
-#: in immediate mode each packet takes as much of it as the largest could; the default is full after eight
+#: in immediate mode each packet takes as much buffer as the largest possible one; the default is full after eight
 _BUFFER_KIB = "65536"
 
 
 @contextmanager
 def recorded(path: Path, *ports: int, interface: str = "lo", only: str = "") -> Iterator[None]:
-    """Record ports of an interface into a pcap, while the block runs; of a bridge, what its own host sees.
+    """Record ports of an interface to a pcap file during the block; of a bridge, the traffic of its own host.
 
-    :param only: filter for tcpdump, beside the ports
+    :param only: tcpdump filter in addition to the ports
 
-    :raises CannotRun: without tcpdump, or without the right to use it
+    :raises CannotRun: without tcpdump, or without the privileges for it
     """
     need("tcpdump")
     wanted = " or ".join(f"tcp port {port}" for port in ports)

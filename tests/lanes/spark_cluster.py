@@ -1,11 +1,11 @@
-"""``kproxy tables`` on a cluster of Spark: a standalone master and two workers, processes of their own on this machine.
+"""``kproxy tables`` on a Spark cluster: a standalone master and two workers, as processes on this machine.
 
     python -m tests.lanes.spark_cluster [CAPTURE...]
 
-Every table of the captures is written over ``spark://``, into a relative folder, by executors that run in folders of
-their own. Then the same is done while a worker is killed in the middle. Both times the tables have to be, row by row,
-those of one process. kproxy is on the executors as docs/spark.md says first: installed for the Python that
-``PYSPARK_PYTHON`` names. Needs Java 17 or later.
+Executors, each in a folder of its own, write every table of the captures over ``spark://`` into a relative folder. The
+same is repeated while a worker is killed in the middle. Both times the tables have to be the same, row by row, as those
+of a single process. kproxy is available to executors in the first way of docs/spark.md: installed for the Python in
+``PYSPARK_PYTHON``. Needs Java 17 or later.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tests.lanes.tools import free_ports, listens, wait_for
 
 _CAPTURES = (SAMPLE, DATA / "22_k430_java_commit_abort.pcap", DATA / "21_k430_share_group.pcap.zst")
 _RANGE = "1MiB"
-_LONGEST = 600.0  # seconds that a run may take
+_LONGEST = 600.0  # time limit of a run in seconds
 
 
 class Cluster:
-    """A master and its workers, one core each.
+    """A master and its workers, with one core each.
 
-    :param folder: for what they write
+    :param folder: folder for their output
     :ivar master: its URL
     """
 
@@ -63,7 +63,7 @@ class Cluster:
             self._kill(process)
 
     def lose_a_worker(self) -> None:
-        """Kill a worker and its executors, as a machine does that goes away."""
+        """Kill a worker and its executors, as if their machine failed."""
         self._kill(self._processes.pop())
 
     def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -105,7 +105,7 @@ def tables(captures: Sequence[Path], out: str, folder: Path, *arguments: str) ->
 
 
 def finished(run: subprocess.Popen[str]) -> None:
-    """Wait for a run to end.
+    """Wait until a run ends.
 
     :raises AssertionError: if it fails
     """
@@ -119,7 +119,7 @@ def main(captures: Sequence[Path]) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kproxy-cluster-")))
         finished(tables(captures, "one", folder, "--engine", "single"))
         cluster = stack.enter_context(Cluster(folder))
-        # as on four processors, so that exchanges are dealt out among tasks
+        # as on four processors, so that exchanges are distributed among tasks
         dealt = ("--spark-conf", "spark.default.parallelism=4")
         over = ("--master", cluster.master, "--range-size", _RANGE, *dealt)
         begin = monotonic()

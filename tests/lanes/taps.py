@@ -1,11 +1,11 @@
-"""The lane of taps: clients over TLS, read at their TLS library and, at the same time, as packets with a key log.
+"""The taps lane: TLS clients, read in their TLS library and, at the same time, from packets with a key log.
 
-    python -m tests.lanes.taps                      # all that can run here; takes root and bpftrace
-    python -m tests.lanes.taps kcat                 # these
-    python -m tests.lanes.taps --record             # and keep what bpftrace printed in tests/data/taps
+    python -m tests.lanes.taps                      # all that can run here; needs root and bpftrace
+    python -m tests.lanes.taps kcat                 # selected clients
+    python -m tests.lanes.taps --record             # and store the output of bpftrace in tests/data/taps
 
-A client waits until the probes are set. Its exchanges have to be those that the packets hold, one by one, with the same
-endpoints, sizes and records.
+A client waits until the probes are set. Its exchanges have to be the same as those in the packets, one by one, with the
+same endpoints, sizes and records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if [ "$1" = -l ]; then exec {0} "$@"; fi
 exec {0} "$@" > >(tee {1})
 """
 
-#: a kcat that ends has one Fetch in flight to each of its connections
+#: an exiting kcat has one Fetch in flight on each connection
 _MOST_UNREAD = 2
 
 Commands = Callable[[str, Path, str, Path], list[tuple[list[str], str]]]
@@ -91,7 +91,7 @@ CLIENTS: dict[str, Commands] = {
 
 @contextmanager
 def tapped(pcap: Path, *pids: int) -> Iterator[None]:
-    """Have ``kproxy sniff --tls-of`` record processes while the block runs; what bpftrace prints goes into a file."""
+    """Record processes with ``kproxy sniff --tls-of`` during the block; the output of bpftrace goes to a file."""
     log = pcap.with_suffix(".sniff")
     own = pcap.parent / "bin"
     own.mkdir(exist_ok=True)
@@ -119,7 +119,7 @@ def _ready(sniff: subprocess.Popen[bytes], log: Path) -> bool:
 
 
 def exchanges(pcap: Path, keys: KeyLog | None) -> list[tuple[object, ...]]:
-    """Return what tells the exchanges of a capture apart, sorted."""
+    """Return the distinguishing values of a capture's exchanges, sorted."""
     capture = open_capture(str(pcap), keylog=keys)
     capture.read()
     found = []
@@ -139,7 +139,7 @@ def exchanges(pcap: Path, keys: KeyLog | None) -> list[tuple[object, ...]]:
 
 
 def compare(name: str, listener: str, broker: Broker, work: Path, public: Path, keys: Path) -> str:
-    """Run a client; return what differs between its taps and its packets, empty if nothing."""
+    """Run a client; return the difference between its taps and its packets, empty if none."""
     topic = f"taps_{name.replace('-', '_')}_{listener[-2:]}"
     commands = CLIENTS[name](broker.address(listener), public, topic, work)
     pcap, tap = work / f"{topic}.pcap", work / f"{topic}.tap.pcap"
@@ -175,9 +175,9 @@ def compare(name: str, listener: str, broker: Broker, work: Path, public: Path, 
 
 
 def difference(there: list[tuple[object, ...]], here: list[tuple[object, ...]]) -> str:
-    """Return how the exchanges of calls (`here`) differ from those of packets, empty if they do not.
+    """Return how the exchanges from taps (`here`) differ from those in packets, empty if they do not.
 
-    A client that ends does not read its last responses: they are packets only.
+    A client that exits does not read its last responses: these are in the packets only.
     """
     unread = {each[:5] for each in here if each[5] is None}
     if not there or len(unread) > _MOST_UNREAD:
@@ -193,7 +193,7 @@ def difference(there: list[tuple[object, ...]], here: list[tuple[object, ...]]) 
 
 
 def keep(work: Path, topic: str) -> None:
-    """Keep a recording for the tests of the suite."""
+    """Store a recording for the tests of the suite."""
     DATA.mkdir(exist_ok=True)
     printed = (work / f"{topic}.tap.txt").read_bytes()
     (DATA / f"{topic}.txt.gz").write_bytes(gzip.compress(printed, mtime=0))
@@ -202,7 +202,7 @@ def keep(work: Path, topic: str) -> None:
 
 
 def compare_jvm(broker: Broker, listener: str, work: Path, public: Path) -> str:
-    """Run kcat while ``kproxy sniff`` attaches the agent to the broker; return what is missing of its exchanges."""
+    """Run kcat while ``kproxy sniff`` attaches the agent to the broker; return the missing exchanges as text."""
     topic = f"taps_jvm_{listener[-2:]}"
     shown, log = work / f"{topic}.json", work / f"{topic}.sniff"
     agent = ["--tls-of", str(broker.pid), "--tls-agent", str(jar(AGENT))]
@@ -236,7 +236,7 @@ def compare_jvm(broker: Broker, listener: str, work: Path, public: Path) -> str:
     "--record", is_flag=True, help="Keep what bpftrace printed, and the packets, in tests/data/taps."
 )
 def main(names: tuple[str, ...], record: bool) -> None:
-    """Run the lane of taps: all clients, or those that are named."""
+    """Run the taps lane: all clients, or the named ones."""
     work = cache() / "taps"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The audit finds what is vulnerable, and says so where it could not find out."""
+"""The audit finds vulnerable packages, and reports when it cannot determine them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def advisory(
 
 
 def planted() -> dict[str, Any]:
-    """An advisory about the version of click that is installed here, fixed in the next one."""
+    """Return an advisory about the installed version of click, fixed in the next version."""
     mine = Version(installed()["click"])
     return advisory({"introduced": "0"}, {"fixed": f"{mine.major}.{mine.minor}.{mine.micro + 1}"})
 
@@ -124,7 +124,7 @@ def test_a_version_that_cannot_be_compared_leaves_nothing_known() -> None:
 
 # ---------------------------------------------------------------- pip-audit
 def pip_audit(folder: Path, probe: str, whole: str) -> str:
-    """A program that says something when it is asked about the probe, and something when about everything."""
+    """Write a program that prints one text when it audits the probe, and another when it audits everything."""
     path = folder / "pip-audit"
     path.write_text(
         f"#!{sys.executable}\nimport sys\nprint({probe!r} if '-r' in sys.argv else {whole!r})\nsys.exit(1)\n"
@@ -180,7 +180,7 @@ def test_pip_audit_is_not_there() -> None:
 
 
 def test_the_gate_hands_its_arguments_down() -> None:
-    """``.ci/audit --advisories PATH`` is this module's."""
+    """``.ci/audit --advisories PATH`` runs this module with its arguments."""
     last = (ROOT / ".ci" / "audit").read_text().strip().splitlines()[-1]
     assert f"-m {audit.__name__} " in last
     assert last.endswith('"$@"')

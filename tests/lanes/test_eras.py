@@ -1,4 +1,4 @@
-"""The parts of the lane of eras that need no broker: its requests, its errands, and how what is printed is compared."""
+"""The parts of the eras lane that need no broker: its requests, its errands, and the comparison of outputs."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ def test_what_a_tool_prints_is_compared_without_time_and_place(tmp_path: Path) -
 
 def test_consumers_wait_for_what_is_acknowledged(tmp_path: Path) -> None:
     assert context("0.9.0.1", tmp_path).count == 3 * RECORDS  # by the old producer, the new one, and with lz4
-    assert (
-        context("4.4.0", tmp_path).count == 3 * RECORDS
-    )  # plain, lz4, zstd; not those without acknowledgement
+    assert context("4.4.0", tmp_path).count == 3 * RECORDS  # plain, lz4, zstd; not the unacknowledged ones
 
 
 def test_rows_in_one_line_are_compared_as_rows(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The collection is what code makes, always the same; the gate finds what it looks for."""
+"""The collection is generated reproducibly, and the gate finds what it looks for."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_a_file_grows_with_its_scale(tmp_path: Path) -> None:
 def test_every_command_that_reads_captures_is_run() -> None:
     """``open`` needs a terminal, ``replay`` and ``request-log`` a broker.
 
-    ``sniff``, ``proxy``, ``attach`` and ``ctl`` need what is live. ``config`` reads none, ``serve`` and ``mcp`` have
-    other commands read.
+    ``sniff``, ``proxy``, ``attach`` and ``ctl`` need live traffic. ``config`` reads no captures, ``serve`` and ``mcp``
+    run other commands for that.
     """
     from kproxy import cli
 

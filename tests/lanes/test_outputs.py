@@ -1,4 +1,4 @@
-"""The comparison of outputs sees what differs, and shows lines of one kind once."""
+"""The comparison of outputs finds differences, and lists similar lines once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.lanes import outputs
 
 
 def write(folder: Path, **texts: str) -> Path:
-    """Write outputs, by the name of the command."""
+    """Write outputs to files named after their commands."""
     folder.mkdir()
     for command, text in texts.items():
         (folder / f"{command}@one.pcap").write_text(text)
@@ -18,13 +18,13 @@ def write(folder: Path, **texts: str) -> Path:
 
 
 def test_equal_outputs_have_no_differences(tmp_path):
-    """What is the same is not listed."""
+    """Equal outputs are not listed."""
     texts = {"read": "1 Fetch\n", "stats": "exchanges 1\n"}
     assert outputs.differences(write(tmp_path / "a", **texts), write(tmp_path / "b", **texts)) == {}
 
 
 def test_changed_lines_are_listed_by_kind(tmp_path):
-    """Lines that differ in numbers alone are one kind; the command is named, and how many of its outputs differ."""
+    """Lines that differ only in numbers are one kind; the command is listed with the number of changed outputs."""
     before = write(tmp_path / "a", read="took 1 s\ntook 2 s\nend\n", stats="same\n")
     after = write(tmp_path / "b", read="lasted 1 s\nlasted 2 s\nend\n", stats="same\n")
     assert outputs.differences(before, after) == {
@@ -33,7 +33,7 @@ def test_changed_lines_are_listed_by_kind(tmp_path):
 
 
 def test_missing_outputs_are_no_equality(tmp_path):
-    """A command that one side did not run is refused, rather than left out."""
+    """A command that ran on one side only is an error; it is not skipped."""
     before, after = write(tmp_path / "a", read="x\n"), write(tmp_path / "b", stats="x\n")
     with pytest.raises(ValueError, match="other commands or captures"):
         outputs.differences(before, after)

@@ -1,4 +1,4 @@
-"""The soak finds what it looks for: altered, lost and added bytes, connections that end too soon, memory that grows."""
+"""The soak finds altered, lost and added bytes, connections that end too soon, and growing memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_hole_takes_the_exchanges_that_it_touches() -> None:
     stream.data(0, first + frames[2][:5])
     behind = len(b"".join(frames[:4]))
     stream.data(behind, frames[4])
-    stream.data(len(first), frames[2][:5])  # once more
+    stream.data(len(first), frames[2][:5])  # again
     stream.reaches(behind + len(frames[4]) + 3)
     assert stream.whole == {0, 1, 4}
     assert stream.again == 5

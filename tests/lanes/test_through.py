@@ -1,4 +1,4 @@
-"""The clients of the lanes, as far as they need no broker: what is declared of them, and what a recording says."""
+"""The clients of the lanes without a broker: their declarations, and the jobs in their recordings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parent.parent.parent
 _PROGRAMS = Path(__file__).parent / "clients"
 _CAPTURES = _ROOT / "tests" / "data" / "captures"
 _TRANSACTIONS = _CAPTURES / "22_k430_java_commit_abort.pcap"
-#: file that says which release is fetched -> clients that are built by it
+#: file that names the release -> clients built from it
 _RELEASES = {
     "kafkajs/package.json": "kafkajs",
     "franz-go/go.mod": "franz-go",
@@ -79,7 +79,7 @@ def test_a_request_that_failed_is_no_job(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the client says, to be changed by a test."""
+    """Return the output of a client, to be changed by a test."""
     facts: dict[str, Any] = {
         "consumed": CLIENTS["kafka-go"].expected(2),
         "members": 2,

@@ -1,4 +1,4 @@
-"""Clients that are sent through a proxy: what to fetch for each, how to run it, what it said.
+"""Clients that use a proxy: their dependencies, commands and output.
 
 They are the programs in ``clients/proxy``, whose arguments and output are described in ``common.py`` there, and Kafka's
 own verifiable producer and consumer.
@@ -34,9 +34,9 @@ _YES, _NO = "yes", "-"
 
 @dataclass(frozen=True)
 class Command:
-    """How a program is run.
+    """The command of a program.
 
-    :ivar env: variables to set beside those there are
+    :ivar env: additional environment variables
     """
 
     words: Sequence[str | Path]
@@ -47,12 +47,12 @@ class Command:
 class Client:
     """A kind of client.
 
-    :ivar versions: what it consists of, for the report
-    :ivar prepare: fetches and builds it
-    :ivar lacks: jobs that it cannot do -> why
-    :ivar kinds: of values that it consumes
-    :ivar endures: whether it can be told to go on through whatever happens
-    :ivar tells_brokers: whether a program learns from it what brokers there are
+    :ivar versions: versions of its components, for the report
+    :ivar prepare: function that downloads and builds it
+    :ivar lacks: jobs that it cannot do -> reason
+    :ivar kinds: kinds of values that it consumes
+    :ivar endures: whether it can be told to keep running through failures
+    :ivar tells_brokers: whether its API reveals the brokers of the cluster
     """
 
     versions: str
@@ -68,7 +68,7 @@ class Client:
 
     @property
     def members(self) -> int:
-        """How many its group has to have."""
+        """Required number of group members."""
         return 0 if GROUP in self.lacks else _MEMBERS
 
 
@@ -104,9 +104,9 @@ def _go(module: str) -> Callable[[], Command]:
 
 
 def _rust(crate: str, *tools: str) -> Callable[[], Command]:
-    """Build with cargo.
+    """Return a function that builds with cargo.
 
-    :param tools: that the crates need beside it
+    :param tools: other programs that the crates need
     """
 
     def prepare() -> Command:
@@ -142,7 +142,7 @@ CLIENTS = {
     "kafkajs": Client("kafkajs 2.2.4", _node),
     "franz-go": Client("franz-go 1.22.2", _go("franz-go"), endures=False),
     "sarama": Client("sarama 1.61.1", _go("sarama"), endures=False),
-    # its reader hands out what was aborted, with read_committed too: segmentio/kafka-go issue 1332
+    # its reader returns aborted records even with read_committed: segmentio/kafka-go issue 1332
     "kafka-go": Client(
         "segmentio kafka-go 0.4.51", _go("kafka-go"), kinds=("plain", "committed", "aborted"), endures=False
     ),
@@ -175,10 +175,10 @@ CLIENTS = {
 def errand(name: str, command: Command, bootstrap: str, ports: Collection[int], count: int) -> None:
     """Have a client do everything that it can.
 
-    :param ports: of kproxy, besides which it may be told of none
+    :param ports: ports of kproxy; the client may learn of no others
     :raises CannotRun: if it fails
-    :raises Wrong: if it says nothing, has not consumed what it had to, or not in a group of two, or was told of
-        brokers that are not kproxy
+    :raises Wrong: if it prints nothing, does not consume the expected values or not in a group of two, or learns of
+        brokers other than kproxy
     """
     client = CLIENTS[name]
     told = _sent(command, bootstrap, f"errand-{name}", count)
@@ -192,7 +192,7 @@ def errand(name: str, command: Command, bootstrap: str, ports: Collection[int], 
 
 
 def _sent(command: Command, bootstrap: str, topic: str, count: int) -> dict[str, Any]:
-    """Send a client on its errand; return what it said."""
+    """Send a client on its errand; return its output."""
     said = run([*command.words, "errand", bootstrap, topic, str(count)], env=command.env, timeout=_ERRAND_S)
     facts = [line for line in said.splitlines() if line.startswith("{")]
     if not facts:
@@ -202,7 +202,7 @@ def _sent(command: Command, bootstrap: str, topic: str, count: int) -> dict[str,
 
 
 def table() -> str:
-    """Return the table of who does what through kproxy, as the documentation has it, and why something is missing."""
+    """Return the documentation's table of jobs that each client does through kproxy, with reasons for gaps."""
     rows = [
         f"| {client.versions} | " + " | ".join(_NO if job in client.lacks else _YES for job in JOBS) + " |"
         for client in CLIENTS.values()
@@ -217,7 +217,7 @@ def table() -> str:
 
 
 class Process:
-    """A program that runs, with a thread that reads the JSON lines it prints."""
+    """A running program, with a thread that reads the JSON lines it prints."""
 
     def __init__(self, command: Command, log: Path, note: Callable[[dict[str, Any]], None]) -> None:
         with log.open("wb") as file:
@@ -259,7 +259,7 @@ class Process:
         return self._process.pid
 
     def wait(self) -> None:
-        """Wait for the end, and until everything that it printed has been read.
+        """Wait until it exits and all its output has been read.
 
         :raises Wrong: if it takes too long
         """
@@ -272,11 +272,11 @@ class Process:
 
 
 class Endurer:
-    """A client that produces and consumes through whatever happens.
+    """A client that produces and consumes through all failures.
 
-    :ivar topic: that it alone uses
-    :ivar acknowledged: how many records the brokers have taken
-    :ivar consumed: how many different ones came back
+    :ivar topic: its topic, which no other client uses
+    :ivar acknowledged: number of acknowledged records
+    :ivar consumed: number of distinct consumed records
     :ivar failures: errors that the library reported to the application, by name
     """
 
@@ -288,19 +288,19 @@ class Endurer:
         self.failures: dict[str, int] = {}
 
     def finish(self) -> list[int]:
-        """Let it stop, and return which records it missed.
+        """Let it finish, and return the numbers of the records that it missed.
 
-        :raises Wrong: if it does not end
+        :raises Wrong: if it does not exit
         """
         raise NotImplementedError
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """Kill it with SIGKILL."""
         raise NotImplementedError
 
 
 class ProgramEndurer(Endurer):
-    """One of the programs."""
+    """One of the programs in ``clients/proxy``."""
 
     def __init__(self, name: str, command: Command, bootstrap: str, topic: str, folder: Path) -> None:
         super().__init__(name, topic)
@@ -312,7 +312,7 @@ class ProgramEndurer(Endurer):
         self.acknowledged = told.get("acknowledged", self.acknowledged)
         self.consumed = told.get("consumed", self.consumed)
         self.failures = told.get("failures", self.failures)
-        self._missed = told.get("missed", self._missed)  # a report may come behind it
+        self._missed = told.get("missed", self._missed)  # a report may follow it
 
     @property
     def pid(self) -> int:
@@ -338,7 +338,7 @@ class JavaEndurer(Endurer):
         self._consumed: set[int] = set()
         cluster = ("--bootstrap-server", bootstrap, "--topic", topic)
         retrying = folder / f"{topic}.properties"
-        retrying.write_text(f"retries={2**31 - 1}\n")  # the default of producers; that of this one is none
+        retrying.write_text(f"retries={2**31 - 1}\n")  # the default of producers; this one's is 0
         paced = ("--throughput", "50", "--acks", "-1", "--command-config", retrying)
         producer = java(f"{_VERIFIABLE}Producer", *cluster, *paced)
         consumer = java(

@@ -1,12 +1,12 @@
-"""The TLS lane: every kind of client of ``docs/tls.md`` against a real broker, recorded and decrypted.
+"""The TLS lane: every kind of client in ``docs/tls.md`` with a real broker, recorded and decrypted.
 
     python -m tests.lanes.tls                        # all that can run here
-    python -m tests.lanes.tls kafkajs kcat           # these
-    python -m tests.lanes.tls --record               # and keep what was recorded in tests/data/captures
+    python -m tests.lanes.tls kafkajs kcat           # selected clients
+    python -m tests.lanes.tls --record               # and store the recordings in tests/data/captures
 
-One broker with two listeners, one for TLS 1.2 and one for TLS 1.3, has the Java agent; each client has its own way
-to a key log, or none. Each recording is read twice, with the client's key log and with the broker's, and each time
-has to be readable to the last byte and to hold the records that the client produced and consumed.
+One broker has two listeners, one for TLS 1.2 and one for TLS 1.3, and the Java agent; each client has its own way to a
+key log, or none. Each recording is read twice, with the client's key log and with the broker's; each time it has to be
+readable to the last byte and contain the records that the client produced and consumed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ RECORDS = 3
 
 _CLIENTS = Path(__file__).parent / "clients"
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
-#: what each recording in there holds, as kproxy and tshark agreed when it was made
+#: content of each recording in that folder, as kproxy and tshark agreed when it was made
 EXPECTED = CAPTURES / "tls_clients.json"
 
 
 @dataclass(frozen=True)
 class Errand:
-    """What a client is to do: produce records to a topic of its own, then consume them in a group.
+    """The task of a client: produce records to its own topic, then consume them in a group.
 
-    :ivar keylog: where it shall write its secrets
+    :ivar keylog: file for its secrets
     """
 
     address: str
@@ -50,7 +50,7 @@ class Errand:
 
     @property
     def arguments(self) -> list[str | Path]:
-        """The arguments of the programs in ``clients``, but for the key log."""
+        """Arguments of the programs in ``clients``, without the key log."""
         return [self.address, self.certificate, self.topic, str(RECORDS)]
 
 
@@ -62,10 +62,10 @@ Prepare = Callable[[], Go]
 class Client:
     """A kind of client.
 
-    :ivar versions: what it consists of, for the report
-    :ivar prepare: fetches and builds it; returns what runs an errand
-    :ivar own_keys: it writes a key log of its own
-    :ivar listeners: what it is run against
+    :ivar versions: versions of its components, for the report
+    :ivar prepare: function that downloads and builds it; returns a function that runs an errand
+    :ivar own_keys: whether it writes its own key log
+    :ivar listeners: listeners that it is tested with
     """
 
     versions: str
@@ -78,9 +78,9 @@ class Client:
 
 
 def _java(security: str = "") -> Prepare:
-    """The console tools with the agent.
+    """Return the console tools with the agent.
 
-    :param security: security properties of their virtual machines
+    :param security: security properties of their JVMs
     """
 
     def prepare() -> Go:
@@ -103,9 +103,9 @@ def _java(security: str = "") -> Prepare:
 
 
 def _python(program: str, requirement: str, *, keylog: str = "") -> Prepare:
-    """A program in ``clients``.
+    """Return a program in ``clients``.
 
-    :param keylog: the variable that names the key log; if none does, it is the last argument
+    :param keylog: environment variable that names the key log; if empty, the key log is the last argument
     """
 
     def prepare() -> Go:
@@ -193,7 +193,7 @@ CLIENTS = {
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a throw-away certificate for localhost; return it, and the file with its key for the broker.
+    """Create a throw-away certificate for localhost; return it, and the file with its key for the broker.
 
     :raises CannotRun: without openssl
     """
@@ -221,7 +221,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 def tls_broker(folder: Path, identity: Path, jvm: Sequence[str] = ()) -> Broker:
     """Return a broker with a listener for each TLS version.
 
-    :param jvm: options of its virtual machine
+    :param jvm: JVM options
     :raises CannotRun: without Java or Maven
     """
     properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(identity)}
@@ -232,7 +232,7 @@ def tls_broker(folder: Path, identity: Path, jvm: Sequence[str] = ()) -> Broker:
 
 
 def client_properties(path: Path, certificate: Path) -> Path:
-    """Write what Kafka's console tools need to know; return where."""
+    """Write a configuration file for Kafka's console tools; return its path."""
     path.write_text(
         f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={certificate}\n"
     )
@@ -240,7 +240,7 @@ def client_properties(path: Path, certificate: Path) -> Path:
 
 
 def records(numbers: Iterable[int]) -> str:
-    """Return the values of records, a line each."""
+    """Return the values of records, one per line."""
     return "".join(f"record {number}\n" for number in numbers)
 
 
@@ -248,10 +248,10 @@ def records(numbers: Iterable[int]) -> str:
 
 
 class Lane:
-    """Runs clients against one broker and says what could be read.
+    """Runs clients with one broker and reports which recordings were readable.
 
-    :ivar faults: how many recordings were not readable as they should be
-    :ivar left_out: how many kinds of clients could not run here
+    :ivar faults: number of recordings that were not readable as expected
+    :ivar left_out: number of kinds of clients that could not run here
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class Lane:
             keep_expected(base, client.versions, found)
 
     def _judge(self, what: str, pcap: Path, keylog: Path, port: int) -> DecryptedCapture | None:
-        """Read a recording with a key log; return what it gave if that is all there was."""
+        """Read a recording with a key log; return the result if it is complete."""
         if not keylog.exists():
             self._fault(f"{what}: was not written")
             return None
@@ -321,7 +321,7 @@ class Lane:
 
 
 def keep_expected(base: str, versions: str, found: DecryptedCapture) -> None:
-    """Write down what a recording holds, for the tests of the suite."""
+    """Store the content of a recording, for the tests of the suite."""
     expected = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
     expected[base] = {
         "client": versions,
@@ -337,9 +337,9 @@ def keep_expected(base: str, versions: str, found: DecryptedCapture) -> None:
 @click.argument("names", nargs=-1, type=click.Choice(list(CLIENTS)))
 @click.option("--record", is_flag=True, help="Keep captures and key logs in tests/data/captures.")
 def main(names: tuple[str, ...], record: bool) -> None:
-    """Run the TLS lane: all clients, or those that are named.
+    """Run the TLS lane: all clients, or the named ones.
 
-    The exit code is 1 if a recording was not readable as it should be, 2 if a client could not run here.
+    The exit code is 1 if a recording was not readable as expected, 2 if a client could not run here.
     """
     work = cache() / "tls"
     shutil.rmtree(work, ignore_errors=True)

@@ -1,9 +1,10 @@
-"""The lane of the attached agent: which connections are read when it is attached to a broker that runs already.
+"""The lane of the attached agent: which connections become readable when it attaches to a running broker.
 
     python -m tests.lanes.tls_attach             # with TLS 1.2 and 1.3
-    python -m tests.lanes.tls_attach --record    # and keep what was recorded in tests/data/captures
+    python -m tests.lanes.tls_attach --record    # and store the recordings in tests/data/captures
 
-A consumer is connected before, a producer comes after: what the one says stays opaque, what the other says is read.
+A consumer connects before, a producer after the attachment: the consumer's connection stays opaque, the producer's is
+decrypted.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.lanes.tools import CannotRun, cache, jar, run, wait_for
 
 
 def fault(found: DecryptedCapture) -> str:
-    """Return what is wrong: the record from before must not be there, those from after must."""
+    """Return the error: records from before must not be decrypted, those from after must be."""
     if (found.produced, found.consumed) != (["record 1", "record 2"], []):
         return f"produced {found.produced}, consumed {found.consumed}"
     if not all("in the key log for client random" in reason for reason in found.opaque):
@@ -38,7 +39,7 @@ def fault(found: DecryptedCapture) -> str:
 
 @contextmanager
 def consuming(options: tuple[str | Path, ...], output: Path) -> Iterator[None]:
-    """Have a consumer run; the block begins when it has the first record, and ends when it has three."""
+    """Run a consumer; the block begins after its first record, and ends after its third."""
     with output.open("wb") as file:
         command = list(map(str, java(CONSUMER, *options, "--from-beginning")))
         consumer = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL)
@@ -52,7 +53,7 @@ def consuming(options: tuple[str | Path, ...], output: Path) -> Iterator[None]:
 
 
 def attach(broker: Broker, listener: str, work: Path, certificate: Path) -> tuple[Path, Path]:
-    """Record a consumer and a producer before the agent is attached to the broker, and a producer after it.
+    """Record a consumer and a producer before the agent attaches to the broker, and a producer after it.
 
     :returns: the capture and the key log
     """

@@ -1,4 +1,4 @@
-"""What every lane needs: programs that may be missing, jars by Maven, a place to keep what was fetched, free ports."""
+"""Common needs of lanes: programs that may be missing, jars from Maven, a download cache, free ports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 Command = Sequence[str | Path]
 
-#: what to install where a program is missing, as Debian calls it
+#: Debian packages of missing programs
 PACKAGES = {
     "cargo": "cargo",
     "gcc": "gcc and libssl-dev",
@@ -41,13 +41,13 @@ class CannotRun(Exception):  # noqa: N818  # says what is wrong, reads well at t
 
 
 class Wrong(Exception):  # noqa: N818  # likewise
-    """Something that a lane looked at is not as it should be; the text says what."""
+    """A check of a lane has failed; the text says which."""
 
 
 def need(*programs: str) -> None:
-    """Make sure that programs are on the path.
+    """Check that programs are on the path.
 
-    :raises CannotRun: naming the first that is not, and the package that has it
+    :raises CannotRun: with the first missing program and its package
     """
     for program in programs:
         if shutil.which(program) is None:
@@ -55,7 +55,7 @@ def need(*programs: str) -> None:
 
 
 def cache() -> Path:
-    """Return the folder that keeps what lanes fetched."""
+    """Return the folder that caches downloads."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kproxy-lanes"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -69,10 +69,10 @@ def run(
     stdin: str = "",
     cwd: Path | None = None,
 ) -> str:
-    """Run a command to its end; return what it printed.
+    """Run a command to its end; return its output.
 
-    :param env: variables to set beside those there are
-    :raises CannotRun: if it fails or takes longer, with the end of what it printed
+    :param env: additional environment variables
+    :raises CannotRun: if it fails or takes too long, with the end of its output
     """
     name = Path(command[0]).name
     try:
@@ -100,9 +100,9 @@ def _end(output: str | bytes | None) -> str:
 
 
 def wait_for(what: str, ready: Callable[[], bool], timeout: float = 60) -> None:
-    """Wait until something is so.
+    """Wait until a condition holds.
 
-    :raises CannotRun: if it takes longer
+    :raises CannotRun: if it takes too long
     """
     deadline = time.monotonic() + timeout
     while not ready():
@@ -112,7 +112,7 @@ def wait_for(what: str, ready: Callable[[], bool], timeout: float = 60) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback interface that nobody listens on."""
+    """Return free ports of the loopback interface."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports: list[int] = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -121,13 +121,13 @@ def free_ports(count: int) -> list[int]:
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:
-    """Tell whether somebody accepts connections on a port of this machine."""
+    """Return whether a port of this machine accepts connections."""
     with socket.socket() as probe:
         return probe.connect_ex((host, port)) == 0
 
 
 def class_path(artifacts: Sequence[str], exclusions: Sequence[str] = ()) -> str:
-    """Return a Java class path that has Maven artifacts and what they depend on at run time.
+    """Return a Java class path with Maven artifacts and their runtime dependencies.
 
     :param artifacts: ``group:artifact:version``
     :param exclusions: ``group:artifact`` of dependencies to leave out
@@ -151,10 +151,10 @@ def class_path(artifacts: Sequence[str], exclusions: Sequence[str] = ()) -> str:
 
 
 def jar(artifact: str) -> Path:
-    """Return one jar from Maven Central, without what it depends on.
+    """Return one jar from Maven Central, without its dependencies.
 
     :param artifact: ``group:artifact:version``
-    :raises CannotRun: without Maven, or if it is not there
+    :raises CannotRun: without Maven, or if the jar does not exist
     """
     _, name, version = artifact.split(":")
     path = cache() / "jars" / f"{name}-{version}.jar"

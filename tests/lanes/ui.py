@@ -1,10 +1,11 @@
-"""The lane of the terminal UI: a real client, through ``kproxy proxy`` with its UI on a terminal, to a real broker.
+"""The lane of the terminal UI: a real client and a real broker, with ``kproxy proxy`` and its UI in a terminal between
+them.
 
     python -m tests.lanes.ui
 
-A consumer and a producer of kafka-python go through the proxy while its UI runs in a terminal. What the UI shows must
-tell of them; a message is held and let go by keys; the exit is asked for by a key, and the clients must have noticed
-nothing. The exit code is 1 if something was not as it should be.
+A consumer and a producer of kafka-python use the proxy while its UI runs in a terminal. The UI must show them; key
+presses hold a message, release it, and request the exit, and the clients must not notice anything. The exit code is 1
+if a check failed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HELD = "api == FindCoordinator"
 
 
 def clients(port: int) -> int:
-    """Produce and consume through the proxy; return how many records came back."""
+    """Produce and consume through the proxy; return the number of consumed records."""
     address = f"127.0.0.1:{port}"
     producer = KafkaProducer(bootstrap_servers=address, client_id="lane-producer")
     for number in range(RECORDS):
@@ -47,7 +48,7 @@ def clients(port: int) -> int:
 
 
 def lane(work: Path) -> None:
-    """Run it; an assertion says what was wrong."""
+    """Run the lane; failures are assertion errors."""
     (port,) = free_ports(1)
     with Broker(work / "broker", {"PLAINTEXT": "PLAINTEXT"}) as broker:
         arguments = ["proxy", "-b", broker.address("PLAINTEXT"), "--listen", f"127.0.0.1:{port}"]

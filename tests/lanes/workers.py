@@ -1,5 +1,6 @@
-"""Workers for the lane of questions: clients in processes of their own that produce or consume what they are told, and
-write down each record and each commit by their own clock and callbacks.
+"""Workers for the questions lane: clients in their own processes that produce or consume on request, and log each
+record
+and each commit by their own clock and callbacks.
 
     stage = Stage("retries", bootstrap, quiet)
     with stage.of(partitions=3):
@@ -7,7 +8,7 @@ write down each record and each commit by their own clock and callbacks.
         maker.obey("send 20 10")
         maker.obey("flush")
 
-What orders there are, and what is said, is described in ``clients/questions/common.py``.
+``clients/questions/common.py`` describes the orders and the output.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tests.lanes.tools import CannotRun, cache, need, run, wait_for
 
 _PROGRAMS = Path(__file__).parent / "clients" / "questions"
 
-#: what the libraries are, as it stands in the truth
+#: the libraries, as named in the truth
 LIBRARIES = {
     "java": f"apache-kafka-java {KAFKA}",
     "confluent": "librdkafka 2.16.0 (confluent-kafka 2.16.1)",
@@ -42,11 +43,11 @@ LIBRARIES = {
 
 
 class Worker:
-    """A client in a process of its own.
+    """A client in its own process.
 
     :param kind: one of :data:`LIBRARIES`
-    :param role: ``produce``, ``consume`` or, of ``java`` only, ``copy``
-    :param settings: of the client, in its own notation
+    :param role: ``produce``, ``consume`` or, with ``java`` only, ``copy``
+    :param settings: settings of the client, in its own notation
     """
 
     def __init__(self, name: str, kind: str, role: str, topic: str, settings: dict[str, str]) -> None:
@@ -69,27 +70,27 @@ class Worker:
                 self.said.append({"who": self.name} | json.loads(line))
 
     def count(self, what: str) -> int:
-        """Return how often it has said something."""
+        """Return the number of events of one kind in its output."""
         return sum(each["what"] == what for each in self.said)
 
     def tell(self, order: str) -> None:
-        """Have it do something, without waiting until it is done."""
+        """Send it an order, without waiting for the result."""
         self._note("told", order=order)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{order}\n")
         self._process.stdin.flush()
 
     def obey(self, *orders: str) -> None:
-        """Have it do things one after the other, and wait until they are done."""
+        """Send it orders one after the other, and wait until they are carried out."""
         before = self.count("done")
         for order in orders:
             self.tell(order)
         self.until("done", before + len(orders))
 
     def until(self, what: str, count: int = 1, timeout: float = 90) -> None:
-        """Wait until it has said something so many times.
+        """Wait until its output has had so many events of one kind.
 
-        :raises CannotRun: if it takes longer, or if its process ends
+        :raises CannotRun: if it takes longer than the timeout, or the process exits
         """
 
         def said() -> bool:
@@ -100,13 +101,13 @@ class Worker:
         wait_for(f"{self.name}: {what} {count} times", said, timeout)
 
     def close(self) -> None:
-        """Have it end as a client should, and wait for that."""
+        """Shut it down cleanly, and wait until it exits."""
         self._note("close")
         self.tell("close")
         self._process.wait(60)
 
     def crash(self) -> None:
-        """End it with SIGKILL."""
+        """Kill it with SIGKILL."""
         self._note("SIGKILL")
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
@@ -116,11 +117,11 @@ class Worker:
 
     @property
     def lives(self) -> bool:
-        """Whether its process does."""
+        """Whether its process is alive."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """End its process, if it lives."""
+        """Kill its process if it is alive."""
         self._process.kill()
         self._process.wait()
 
@@ -145,13 +146,13 @@ _COMMANDS: dict[str, Callable[[], list[str | Path]]] = {
 
 
 class Stage:
-    """Where a scenario plays: a topic, and the workers on it.
+    """The environment of a scenario: a topic, and the workers that use it.
 
-    :param bootstrap: where the workers connect; what goes there is recorded
-    :param quiet: another listener of the same broker, for what is no part of the scenario
-    :ivar events: what was done to the broker, as it goes into the truth
-    :ivar untold: words that a scenario leaves out of the truth
-    :ivar others: clients that are no workers, as they go into the truth
+    :param bootstrap: address for the workers; its traffic is recorded
+    :param quiet: another listener of the same broker, for everything outside the scenario
+    :ivar events: actions on the broker, as stored in the truth
+    :ivar untold: event names that a scenario leaves out of the truth
+    :ivar others: clients other than workers, as stored in the truth
     """
 
     def __init__(self, name: str, bootstrap: str, quiet: str) -> None:
@@ -164,7 +165,7 @@ class Stage:
 
     @contextmanager
     def of(self, partitions: int, replicas: int = 1) -> Iterator[None]:
-        """Make the topic and its copy while the block runs; no worker outlives it."""
+        """Create the topic and its copy for the block, and end all workers after it."""
         with closing(KafkaAdminClient(bootstrap_servers=self._quiet)) as admin:
             admin.create_topics(
                 [NewTopic(name, partitions, replicas) for name in (self.topic, f"{self.topic}-copy")]
@@ -178,7 +179,7 @@ class Stage:
     def start(self, name: str, kind: str, role: str, **settings: object) -> Worker:
         """Start a worker and wait until it is ready.
 
-        :param settings: underscores stand for the dots in their names
+        :param settings: client settings, with underscores for dots
         """
         common = {"bootstrap_servers": self.bootstrap, "client_id": name}
         if role != "produce":
@@ -191,11 +192,11 @@ class Stage:
         return worker
 
     def note(self, what: str, **more: Any) -> None:
-        """Write down that something is done to the broker now, or is so."""
+        """Record an action on the broker, or a fact about it, with the current time."""
         self.events.append({"who": "broker", "t": time.time_ns() // 1000, "what": what} | more)
 
     def truth(self) -> dict[str, Any]:
-        """Return who was there, and all that happened, in the order of time."""
+        """Return the participants and all events in chronological order."""
         told = [*self.events, *(each for worker in self.workers for each in worker.said)]
         return {
             "topic": self.topic,
@@ -217,7 +218,7 @@ class Stage:
         }
 
     def _telling(self, event: dict[str, Any]) -> bool:
-        """Whether something goes into the truth; of the orders, those about transactions do."""
+        """Whether an event belongs in the truth; of the orders, only those about transactions do."""
         if event["what"] in ("told", "done"):
             return event["order"].partition(" ")[0] in ("begin", "commit", "abort")
         return event["what"] not in self.untold

@@ -1,4 +1,4 @@
-"""The package as it is built, with the backend of ``pyproject.toml`` and without network."""
+"""The package, built with the backend of ``pyproject.toml`` and without network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.packaging.tree import ROOT, Build
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Builds a target, ``wheel`` or ``sdist``, from a tree, and returns the file."""
+    """Return a function that builds a target, ``wheel`` or ``sdist``, from a tree, and returns the file."""
     if find_spec("hatchling") is None:
         pytest.skip("hatchling, which builds the package, is not installed: pip install -e '.[dev]'")
 
@@ -43,7 +43,7 @@ def sdist(build: Build) -> Path:
 
 @pytest.fixture(scope="session")
 def unpacked(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, unpacked elsewhere; other times and modes than those of the tree."""
+    """The source distribution, unpacked into another folder; times and modes differ from those of the tree."""
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")

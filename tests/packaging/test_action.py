@@ -1,4 +1,4 @@
-"""The GitHub Action: its inputs, and its script as a runner executes it."""
+"""The GitHub Action: its inputs, and its script, executed as by a runner."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_input_is_used_in_the_environment_and_none_in_a_script(action: dic
 
 
 def diagnose(action: dict[str, Any], tmp_path: Path, **given: str) -> tuple[int, str, str]:
-    """Run the script as ``shell: bash`` does; return exit code, log and summary."""
+    """Run the script as with ``shell: bash``; return exit code, log and summary."""
     *_, step = action["runs"]["steps"]
     inputs = {name: each.get("default", "") for name, each in action["inputs"].items()}
     inputs |= {name.replace("_", "-"): value for name, value in given.items()}

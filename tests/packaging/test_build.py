@@ -1,4 +1,4 @@
-"""The wheel and the source distribution: what is in them, that they are reproducible, and that they install."""
+"""The wheel and the source distribution: their content, reproducibility and installation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEFT_OUT = ("__pycache__", ".pyc")
 
 
 def files_of(folder: str) -> set[str]:
-    """Return the files below a folder of the tree, without what Python puts there."""
+    """Return the files below a folder of the tree, without those that Python creates."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")
@@ -52,7 +52,7 @@ def test_times_are_those_that_were_asked_for(build: Build, wheel: Path) -> None:
     assert dated.read_bytes() != wheel.read_bytes()
 
 
-# ------------------------------------------------------------ what is in them
+# ------------------------------------------------------------ content
 def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -61,7 +61,7 @@ def test_the_wheel_has_the_packages_and_nothing_else(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names - inside} == {
         f"kproxy-{version('kproxy')}.dist-info",
         f"kproxy-{version('kproxy')}.data",
-        "pyspark_kproxy.py",  # by its name Spark finds the data source
+        "pyspark_kproxy.py",  # Spark finds the data source by this name
     }
     assert {f"{package}/py.typed" for package in PACKAGES} <= inside
     assert "captures/samples/rebalance.pcap" in inside
@@ -112,7 +112,7 @@ def test_the_source_distribution_has_tests_and_what_they_need(sdist: Path) -> No
     assert not [name for name in found if any(part in name for part in LEFT_OUT)]
 
 
-# ------------------------------------------------------------ installed
+# ------------------------------------------------------------ installation
 def test_the_wheel_installs_and_runs(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "venv")
     scripts = tmp_path / "venv" / "bin"
@@ -134,7 +134,7 @@ def test_the_wheel_installs_and_runs(wheel: Path, tmp_path: Path) -> None:
         [*install, "--no-index", "--no-deps", str(wheel)], env=quiet, check=True, capture_output=True
     )
     where = Path(run("python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    # what kproxy needs is taken from the environment of the tests; kproxy itself is not
+    # kproxy's dependencies come from the environment of the tests; kproxy itself does not
     needed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (where / "needed.pth").write_text("\n".join(needed))
     assert Path(run("python", "-c", "import kproxy; print(kproxy.__file__)").strip()).is_relative_to(where)
@@ -145,7 +145,7 @@ def test_the_wheel_installs_and_runs(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_kproxy_is_not_tested_with_an_old_build_of_itself() -> None:
-    """The tests import the tree, also where a wheel is installed beside it."""
+    """The tests import the tree, even if a wheel is installed as well."""
     import kproxy
 
     assert Path(kproxy.__file__).is_relative_to(ROOT), sys.path

@@ -1,4 +1,4 @@
-"""The container recipe: its commands are those that docs/install.md explains, and it leaves root."""
+"""The container recipe: docs/install.md explains its commands, and it does not run as root."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """Return the instructions of a recipe with their arguments; lines that go on are one, comments are left out."""
+    """Return the instructions of a recipe with their arguments; continued lines are joined, comments are left out."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [

@@ -1,4 +1,4 @@
-"""What ``pyproject.toml`` says of dependencies and Pythons, and the page of licences."""
+"""The dependencies and Python versions in ``pyproject.toml``, and the page of licences."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ USED = [*PROJECT["dependencies"], *(each for extra in EXTRAS if extra != "dev" f
 LICENCES = (ROOT / "docs" / "licences.md").read_text()
 _ROW = re.compile(r"^\| (?P<name>[\w.-]+) \| (?P<licence>[^|]+) \| (?P<by>[^|]+) \|$", re.MULTILINE)
 BROUGHT = {"rich": "textual"}
-"""Packages whose place is that of the one that brings them, which is pinned."""
+"""Transitive dependencies that are listed with the pinned package that requires them."""
 UNDECLARED = {"pytest", "_typeshed", *sys.stdlib_module_names}
-"""Modules that need no declaration: pytest loads a part of kproxy as its plugin, type checkers bring ``_typeshed``."""
+"""Modules that need no declaration: pytest loads a part of kproxy as its plugin, type checkers have ``_typeshed``."""
 
 
 @pytest.mark.parametrize("requirement", USED)
@@ -44,7 +44,7 @@ def test_what_is_imported_is_declared() -> None:
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """Return the first part of the names of all modules that are imported."""
+    """Return the first part of the names of all imported modules."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Where the tree is, and what builds it."""
+"""The location of the tree, and the type of its builder."""
 
 from __future__ import annotations
 

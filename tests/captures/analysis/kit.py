@@ -1,4 +1,4 @@
-"""Exchanges made by hand, with nothing in them but what a test is about."""
+"""Synthetic exchanges with only the fields that a test needs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What really happened in the recordings of ``tests/data/questions``, from what was written down beside them.
+"""What really happened in the recordings of ``tests/data/questions``, from the notes beside them.
 
-``truth/NAME.json`` holds what clients did, by their own clocks and callbacks (:mod:`tests.lanes.questions`); nothing
-here looks at a recording. Times are microseconds since the epoch, of the clock that stamped the packets, too.
+``truth/NAME.json`` has what clients did, from their own clocks and callbacks (:mod:`tests.lanes.questions`); this
+module never reads a recording. Times are microseconds since the epoch, on the clock that also stamped the packets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: the lane has its own recordings looked at, before they are kept
+#: the lane checks its own recordings before it keeps them
 ELSEWHERE = "KPROXY_QUESTIONS"
 FOLDER = Path(os.environ.get(ELSEWHERE) or Path(__file__).resolve().parents[2] / "data" / "questions")
 JOURNEYS = "45_k430_journeys"
@@ -28,7 +28,7 @@ REPLICAS = "45_k430_replicas"
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The place of a record."""
 
     topic: str
     partition: int
@@ -60,10 +60,10 @@ class Worker:
 class Transaction:
     """A transaction of a producer.
 
-    :ivar number: from 1, of its producer
+    :ivar number: its number within the producer, from 1
     :ivar end: ``commit`` or ``abort``
-    :ivar told: when it was told to end it
-    :ivar done: when it had
+    :ivar told: when the producer was told to end it
+    :ivar done: when it had ended
     """
 
     worker: str
@@ -75,11 +75,11 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class WrittenRecord:
-    """A record that an application handed over, and that was acknowledged.
+    """A record that an application sent, and that was acknowledged.
 
-    :ivar sent: just before the library had it
+    :ivar sent: just before the call of the library
     :ivar delivered: when the delivery report came
-    :ivar place: by the delivery report
+    :ivar place: from the delivery report
     :ivar transaction: its number; None outside of transactions
     """
 
@@ -93,7 +93,7 @@ class WrittenRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRecord:
-    """A record that an application had."""
+    """A record that an application received."""
 
     key: str
     worker: str
@@ -104,12 +104,12 @@ class ReceivedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that succeeded.
+    """A successful commit.
 
-    :ivar begun: when it was asked for; None of automatic ones
+    :ivar begun: when it was requested; None for automatic ones
     :ivar done: when it was known to have succeeded
     :ivar offsets: partition -> offset
-    :ivar transaction: number of the transaction that it is part of
+    :ivar transaction: number of its transaction
     """
 
     worker: str
@@ -122,7 +122,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Truth:
-    """What was written down beside a recording."""
+    """The notes beside a recording."""
 
     name: str
     topic: str
@@ -141,7 +141,7 @@ class Truth:
 
     @property
     def groups_of_all(self) -> set[str]:
-        """Those whose members read records of aborted transactions, too."""
+        """Groups whose members also read records of aborted transactions."""
         careful = {
             each.group
             for each in self.workers.values()
@@ -150,12 +150,12 @@ class Truth:
         return {group for group in self.groups if group not in careful}
 
     def moments(self, who: str, what: str) -> list[int]:
-        """Return when something happened to somebody."""
+        """Return the times at which something happened to a client."""
         return [each["t"] for each in self.events if (each["who"], each["what"]) == (who, what)]
 
     @cached_property
     def written(self) -> dict[str, WrittenRecord]:
-        """All records that were acknowledged, by key."""
+        """All acknowledged records, by key."""
         sent = {each["id"]: each for each in self.events if each["what"] == "sent"}
         found = {}
         for each in self.events:
@@ -170,7 +170,7 @@ class Truth:
 
     @cached_property
     def received(self) -> dict[str, dict[Place, list[ReceivedRecord]]]:
-        """What the members of each group had, in the order of time."""
+        """The records that members of each group received, in order of time."""
         found: dict[str, dict[Place, list[ReceivedRecord]]] = defaultdict(lambda: defaultdict(list))
         for each in self.events:
             if each["what"] == "received":
@@ -181,7 +181,7 @@ class Truth:
 
     @cached_property
     def commits(self) -> dict[str, list[Commit]]:
-        """The commits of each group that succeeded, in the order of time; each once."""
+        """The successful commits of each group, in order of time; each once."""
         begun: dict[str, dict[str, Any]] = {}
         found: dict[str, list[Commit]] = defaultdict(list)
         for each in self.events:
@@ -192,7 +192,7 @@ class Truth:
                 begun.pop(who, None)
             elif each["what"] == "committed" and each["offsets"]:
                 if who in begun and not each.get("ordered"):
-                    continue  # the interceptor hears of ordered ones, too
+                    continue  # the interceptor also sees explicit ones
                 asked = begun.pop(who)["t"] if each.get("ordered") else None
                 group = self.workers[who].group or ""
                 offsets = dict(each["offsets"])
@@ -224,14 +224,14 @@ class Truth:
                 yield Transaction(worker, number, word, told.pop(0), each["t"])
 
     def committed(self, record: WrittenRecord) -> bool:
-        """Whether a record is not part of a transaction that was aborted."""
+        """Return whether a record is not part of an aborted transaction."""
         if record.transaction is None:
             return True
         return self.transactions[record.worker, record.transaction].end == "commit"
 
     @cached_property
     def stored(self) -> dict[str, set[Place]]:
-        """Where each record is, by delivery reports and by what consumers had: twice, if it was stored twice."""
+        """Where each record is, from delivery reports and consumers: two places if it was stored twice."""
         found: dict[str, set[Place]] = defaultdict(set)
         for record in self.written.values():
             found[record.key].add(record.place)
@@ -243,7 +243,7 @@ class Truth:
 
 @cache
 def truth(name: str) -> Truth:
-    """Return what was written down beside the recording ``NAME.pcap.zst``."""
+    """Return the notes beside the recording ``NAME.pcap.zst``."""
     raw = json.loads((FOLDER / "truth" / f"{name}.json").read_text(encoding="utf-8"))
     workers = {
         each["name"]: Worker(each["name"], each["library"], each["role"], each["settings"])

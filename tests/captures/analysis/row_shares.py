@@ -9,7 +9,7 @@ from captures.meaning import Names
 
 
 class RowShares(TimeShares):
-    """The same of single exchanges, which need not be in a capture: what columns are held against."""
+    """The time shares of single exchanges, which need not be in a capture: the reference for columns."""
 
     def __init__(self, capture: Capture, names: Names) -> None:
         super().__init__(capture, names)

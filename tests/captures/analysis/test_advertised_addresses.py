@@ -1,4 +1,4 @@
-"""What brokers call themselves."""
+"""Advertised addresses of brokers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import DATA
         ("LocalHost.", True),
         ("127.0.0.2", True),
         ("::1", True),
-        ("0.0.0.0", True),  # what somebody has configured
+        ("0.0.0.0", True),  # configured explicitly
         ("10.0.0.1", False),
         ("kafka-1", False),
     ],

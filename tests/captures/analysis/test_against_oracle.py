@@ -1,7 +1,7 @@
-"""The figures beside those of Apache kafka-clients, over the recorded captures.
+"""The figures against those of Apache kafka-clients, over the recorded captures.
 
-``oracle/`` tells every request with API, version and client; ``records/`` every batch with its number of records. Both
-were made from the captures by other programs.
+``oracle/`` has every request with API, version and client; ``records/`` has every batch with its number of records.
+Other programs made both from the captures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = [
     "20_k430_ck_lz4.pcap",
     "20_k430_java_idem_lz4.pcap",
     "21_k430_java_eager_range.pcap",
-    "22_k430_java_commit_abort.pcap",  # transactions: markers are no records
+    "22_k430_java_commit_abort.pcap",  # transactions: markers are not records
     "24_k430_java_plain.pcap",
     "25_k430_quota_java.pcap",
     "27_k391_java_snappy.pcap",
@@ -103,6 +103,6 @@ def test_records_by_partition(name: str) -> None:
                 if flow.bytes:
                     ours.setdefault((side, row.partition), Flow()).include(flow)
     for flow in ours.values():
-        flow.clients.clear()  # records/ tells none
+        flow.clients.clear()  # records/ has none
     assert ours == theirs
     assert ours

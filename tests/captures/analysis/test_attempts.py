@@ -1,4 +1,4 @@
-"""Attempts to connect."""
+"""Connection attempts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_conversation() -> Conversation:
 
 
 def later(milliseconds: int) -> Conversation:
-    """Something else, by which the capture goes on."""
+    """Another packet, so that the capture goes on."""
     made = Conversation(client=("10.0.0.9", 50_000))
     made.now += milliseconds * MS
     made.handshake()
@@ -72,7 +72,7 @@ def test_a_syn_may_be_answered_yet(tmp_path: Path) -> None:
 def test_of_one_direction_silence_tells_nothing(tmp_path: Path) -> None:
     one_way = later(1_500)
     del one_way.records[1]  # the SYN-ACK
-    assert outcomes(tmp_path, tried(), one_way) == [Outcome.ACCEPTED]  # as its client goes on
+    assert outcomes(tmp_path, tried(), one_way) == [Outcome.ACCEPTED]  # because its client goes on
 
 
 def test_a_connection_that_is_reset_after_data_was_accepted(tmp_path: Path) -> None:

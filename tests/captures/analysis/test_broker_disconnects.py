@@ -1,4 +1,4 @@
-"""Why brokers ended connections."""
+"""Why brokers closed connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFFERED = streams.response(1, b"\0\0" + b"\0\0\0\2" + struct.pack(">6h", 0, 3, 9
 def talk(
     *requests: bytes, answered: int = 0, quiet: int = 1, end: int = FIN, port: int | None = None
 ) -> Conversation:
-    """A connection: ApiVersions, then some requests of which the first are answered, then the broker ends it."""
+    """A connection: ApiVersions, then several requests of which the first are answered, then the broker closes it."""
     made = Conversation() if port is None else Conversation(client=("10.0.0.1", port))
     made.handshake()
     made.send(0, VERSIONS)
@@ -57,7 +57,7 @@ def reason(folder: Path, *conversations: Conversation) -> Reason:
 
 
 def huge(size: int) -> bytes:
-    """The beginning of a Produce v9 of so many bytes."""
+    """The beginning of a Produce v9 with this many bytes."""
     return struct.pack(">ihhih", size, 0, 9, 2, 3) + b"app" + b"\0" + b"\0\0\xff\xff" + bytes(1_000)
 
 
@@ -68,7 +68,7 @@ def huge(size: int) -> bytes:
         (talk(quiet=8_000), Reason.IDLE),
         (talk(asked(), asked(3), answered=1), Reason.UNANSWERED),
         (talk(asked()), Reason.NOT_AUTHENTICATED),
-        (talk(asked(), quiet=5_000), Reason.UNANSWERED),  # brokers do not think that long
+        (talk(asked(), quiet=5_000), Reason.UNANSWERED),  # brokers do not take that long
         (talk(asked(version=13)), Reason.UNSUPPORTED_VERSION),
         (talk(asked(key=60, version=0)), Reason.UNSUPPORTED_VERSION),
         (talk(huge(120 << 20), end=RST), Reason.TOO_LARGE),
@@ -102,7 +102,7 @@ def test_a_listener_that_works_without_sasl_does_not_want_it(tmp_path: Path) -> 
 
 
 def test_a_restart_ends_connections_with_acks_0_too(tmp_path: Path) -> None:
-    """Connections on which nothing was asked in vain end at the same time: it is no error of the Produce."""
+    """Connections without unanswered requests end at the same time: it is not an error of the Produce."""
     failed = talk(streams.produce(2, 0, version=9))
     others = [talk(asked(), answered=1, port=41_000 + each) for each in range(2)]
     assert reason(tmp_path, failed, others[0]) == Reason.ACKS_0
@@ -118,7 +118,7 @@ def test_api_versions_without_an_answer(tmp_path: Path) -> None:
     made.send(0, VERSIONS)
     made.put(False, 0, len(VERSIONS), FIN | ACK)
     assert reason(tmp_path, made) == Reason.UNSUPPORTED_VERSION
-    # a broker that has answered it before has another reason
+    # a broker that has answered the request before has another reason
     before = talk(asked(), answered=1)
     del before.records[-1]
     assert reason(tmp_path, before, made) == Reason.UNANSWERED

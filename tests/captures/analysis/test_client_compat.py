@@ -1,4 +1,4 @@
-"""Which brokers would refuse or limit a release of the Java client."""
+"""Brokers that would refuse or limit a release of the Java client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_kafka_4_clients_and_brokers_before_2_1() -> None:
         Verdict.REFUSED,
     )
     assert "KIP-896" in fetch.sentence
-    # the baseline of KIP-896: all that clients of 4.0 have is served in some version, where 2.1 has it
+    # the baseline of KIP-896: every API of 4.0 clients is served in some version, if 2.1 has the API
     (baseline,) = fits("4.0", told("2.1"))
     assert not [each for each in baseline.apis if each.verdict is Verdict.REFUSED]
 

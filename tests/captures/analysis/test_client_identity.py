@@ -33,7 +33,7 @@ def authenticate(token: bytes | None, **fields) -> Exchange:
     [
         ({"client_software_name": "librdkafka", "client_software_version": "2.16.0"}, "librdkafka 2.16.0"),
         ({"client_software_name": "unnamed", "client_software_version": ""}, "unnamed"),
-        ({}, None),  # before v3 nothing is told
+        ({}, None),  # before v3 there is no software name
     ],
 )
 def test_software(request_: dict, software: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Captures of two clusters with a group of one name: the answers are those of each cluster by itself."""
+"""Captures of two clusters with groups of the same name: the results are those of each cluster alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.captures.export.files import opened
 
 GROUPS = Path(__file__).parents[2] / "data" / "groups"
 ONE, OTHER = "33_k0110_rebalance_roundrobin", "35_k282_rebalance_roundrobin"
-"""Recordings of two clusters, each with a group ``grp-roundrobin`` at a broker of its own."""
+"""Recordings of two clusters, each with a group ``grp-roundrobin`` on its own broker."""
 
 
 def recorded(name: str) -> bytes:
@@ -39,7 +39,7 @@ def recorded(name: str) -> bytes:
 
 
 def records(data: bytes, later: int = 0) -> list[tuple[tuple[int, int], bytes]]:
-    """The packet records of a little-endian pcap file with their times, moved by seconds."""
+    """The packet records of a little-endian pcap file with their times, shifted by seconds."""
     found, at = [], 24
     while at < len(data):
         second, fraction, size, length = struct.unpack_from("<IIII", data, at)
@@ -51,7 +51,7 @@ def records(data: bytes, later: int = 0) -> list[tuple[tuple[int, int], bytes]]:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """A capture of each cluster, taken at the same time, and one that sees both."""
+    """A capture of each cluster, taken at the same time, and one of both."""
     folder = tmp_path_factory.mktemp("clusters")
     one, other = recorded(ONE), recorded(OTHER)
     starts = [struct.unpack_from("<I", data, 24)[0] for data in (one, other)]
@@ -69,7 +69,7 @@ def answers(command: str, *paths: Path) -> list[dict[str, Any]]:
 
 
 def without(value: Any, *names: str) -> Any:
-    """A result without numbers of exchanges, which differ, and some keys."""
+    """A result without some keys and without numbers of exchanges, which differ."""
     if isinstance(value, dict):
         dropped = {"evidence", "exchange", "exchanges", "cluster_id", *names}
         return {name: without(each, *names) for name, each in value.items() if name not in dropped}
@@ -94,7 +94,7 @@ def test_connections_and_brokers(both: tuple[Path, Path, Path]) -> None:
 
 
 def test_a_broker_of_several_clusters(both: tuple[Path, Path, Path]) -> None:
-    """As at a proxy: a connection that shows no ID itself is of no known cluster."""
+    """As at a proxy: a connection without an ID of its own belongs to no known cluster."""
     capture = opened(both[0])
     reader = ExchangeReader(capture, annotate=False)
     reader.learn(len(reader))

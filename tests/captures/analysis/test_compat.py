@@ -1,4 +1,4 @@
-"""What a broker of another release would do: by what the same clients did with such brokers, and by hand."""
+"""Behaviour of a broker of another release: from what such brokers did with the same clients, and synthetic."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_recording(name: str, release: str) -> Report:
 
 
 def used(name: str) -> dict[int, set[int]]:
-    """Return the versions that were answered in a recording, by API key."""
+    """Return the versions answered in a recording, by API key."""
     table = opened(name).table
     found: dict[int, set[int]] = {}
     columns = (table.column(each).tolist() for each in ("api_key", "version", "response_size"))
@@ -108,7 +108,7 @@ def test_a_consumer_that_asked_and_could_not_fetch() -> None:
     assert clients["java-1.1.1-taker"].verdict is Verdict.SERVED
 
 
-# ------------------------------------------------------------ by hand
+# ------------------------------------------------------------ synthetic
 def asks(ranges: dict[int, tuple[int, int]], software: str = "", version: int = 3, **fields: Any) -> Exchange:
     rows = [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in ranges.items()]
     name, _, release = software.partition(" ")
@@ -215,7 +215,7 @@ def test_ranges_instead_of_a_release() -> None:
     assert {key: served.versions for key, served in target.apis.items()} == {PRODUCE: (3, 9), FETCH: (4, 12)}
     assert not target.negotiates
     assert Target.of_ranges("none", []).apis == {}
-    # of brokers that have nothing in common, nothing is left
+    # brokers without a common version leave nothing
     assert Target.of_ranges("two", [{FETCH: (0, 3)}, {FETCH: (4, 18)}]).apis == {}
 
 

@@ -16,7 +16,7 @@ from tests.captures.exchanges.talk import capture_of
 from tests.captures.packets.kit import MS, Conversation
 from tests.dissectors.conversation import streams
 
-ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 of no topics
+ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 without topics
 ANSWERED = streams.response(1, b"\0\0\0\0" + b"\0\0\0\1" + b"\0\0\0\0")  # no brokers, controller 1, no topics
 
 
@@ -60,7 +60,7 @@ def test_what_it_carried(tmp_path: Path) -> None:
         ([(False, FIN), (True, FIN)], "closed by broker", None),
         ([(True, RST)], "reset by client", None),
         ([(False, RST)], "reset by broker", None),
-        # the client left unread data behind
+        # the client left data unread
         ([(True, FIN), (True, RST)], "closed by client", "client"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_recorded_sasl_connection(recorded_scram: Path) -> None:
         intro = row.introduction
         assert (intro.mechanism, intro.principal, intro.authenticated) == ("SCRAM-SHA-256", "admin", True)
         assert to_json(row)["principal"] == "admin"
-        # franz-go asks for ApiVersions v5, which Kafka 4.3.0 does not know
+        # franz-go starts with ApiVersions v5, which Kafka 4.3.0 does not support
         assert row.fallback == {5: 0} or 5 not in row.versions.get("ApiVersions", [])
     assert any(row.fallback for row in rows)
 
@@ -153,7 +153,7 @@ def test_what_is_not_kafka_says_so(recorded_garbage: Path) -> None:
 
 def test_a_proxied_connection_has_the_round_trip_of_the_kernel_and_no_handshake(tmp_path: Path) -> None:
     recording = ProxiedRecording()
-    for packet in recording.made.records:  # a proxy records its handshake at one moment
+    for packet in recording.made.records:  # a proxy records its handshake with a single time
         packet.time = recording.made.records[0].time
     recording.note(1, SAMPLE)
     capture = open_capture([str(recording.write(tmp_path / "proxied.pcapng"))])

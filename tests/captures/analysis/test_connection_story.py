@@ -17,7 +17,7 @@ from tests.captures.recorded import FOLDER
 
 @pytest.fixture
 def capture() -> Capture:
-    """A connection that was recorded from beginning to end; the exchanges are made by hand."""
+    """A connection recorded from beginning to end, with synthetic exchanges."""
     capture = open_capture(str(FOLDER / "20_k430_ck_zstd.pcap"))
     capture.read()
     return capture

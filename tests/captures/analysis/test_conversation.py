@@ -1,4 +1,4 @@
-"""Conversations: steps of exchanges and connections, and what is folded."""
+"""Conversations: steps of exchanges and connections, and folding."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_connections_open_and_end() -> None:
     assert closed is not None
     assert opened_.kind is Kind.OPEN
     assert opened_.request == "TCP connect from port 41104"
-    assert opened_.latency == 5_000  # 5 us from SYN to SYN-ACK, as tshark has it
+    assert opened_.latency == 5_000  # 5 us from SYN to SYN-ACK, as in tshark
     assert opened_.time < first.time < closed.time
     assert closed.kind is Kind.CLOSE
     assert opened_.key is None  # never folded

@@ -1,4 +1,4 @@
-"""What clients did after errors."""
+"""Client behaviour after errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Fetch asks for, with what its session adds."""
+"""The partitions of a Fetch, including those of its session."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_other_apis_fetch_nothing() -> None:
 
 
 def test_a_topic_that_gets_its_name_later_is_fetched_once() -> None:
-    """From v13 on a Fetch has topic IDs; the capture began before any message told the name."""
+    """Fetch has topic IDs from v13 on; the capture began before any message had the name."""
     names: dict[str, str] = {}
     followed = FetchSessions(names.get)
 

@@ -1,4 +1,4 @@
-"""Groups: what is asked of them, and what describing them tells."""
+"""Groups: their requests and descriptions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_is_asked_of_a_group() -> None:
     )
     assert (row.exchanges, row.apis) == (4, {"JoinGroup": 1, "Heartbeat": 3})
     assert row.errors == {"REBALANCE_IN_PROGRESS": 2}
-    # who joins is counted by the ID that it is given
+    # joining members are counted under the ID they are given
     assert row.members == {"m1": 2, "m2": 2}
     assert (row.first, row.last) == (1_000 * MS, 4_000 * MS)
 

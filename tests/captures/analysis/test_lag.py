@@ -1,4 +1,4 @@
-"""How far groups are behind, over time."""
+"""The lag of groups over time."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_highest_lag_has_its_time() -> None:
 
 
 def test_lag_grows_while_nobody_fetches() -> None:
-    """The records that all replicas have tell the end."""
+    """The high watermark is the end."""
     found = row(joined(), fetch(1, 100, 100), commit(2, 100), produce(5, 100, 30), produce(6, 130, 10))
     assert (found.lag, found.end_at) == (40, at(6) + 2 * MS)
 
@@ -125,7 +125,7 @@ def test_records_that_may_be_lost_tell_no_end(fields: dict[str, Any]) -> None:
 
 
 def test_what_is_answered_later_tells_what_is_true_later() -> None:
-    """The Fetch is sent before the commit, and tells an end that the commit does not know of."""
+    """The Fetch is sent before the commit, and reports an end that is unknown at the commit."""
     found = row(joined(), fetch(1, 100, 100), commit(1.1, 100), fetch(1.2, 100, 150, took=5), commit(2, 100))
     assert (found.highest, found.highest_at) == (50, at(6.2))
 
@@ -254,7 +254,7 @@ def test_total_counts_what_is_known() -> None:
 
 # ---------------------------------------------------------------- recordings
 def offsets(exchanges: list[Exchange], group: str) -> tuple[dict[int, int], dict[int, int]]:
-    """Return what a group committed last, and the highest end that any message told, by other means than the code."""
+    """Return a group's last commit and the highest end in any message, computed independently of the code."""
     committed: dict[int, int] = {}
     ends: dict[int, int] = {}
     for each in exchanges:

@@ -1,4 +1,4 @@
-"""Latency distributions: buckets, percentiles, slices of time, groups, and the bounds of what is kept."""
+"""Latency distributions: buckets, percentiles, slices of time, groups, and memory bounds."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_slices_get_longer_so_that_there_are_not_more_of_them(days: float) -> No
     length = int(days * 86_400 * SECOND)
     begin = 1_700_000_000 * SECOND
     times = [begin + length * part // 4_000 for part in range(4_000)]
-    times[1], times[-2] = times[-2], times[1]  # they need not come in order
+    times[1], times[-2] = times[-2], times[1]  # they may be out of order
     stats = counted(*(exchange(time=time) for time in times))
     found = stats.over_time(Dimension.API, Measure.EXCESS, "Metadata", "api == Metadata")
     assert len(found) <= MOST_SLICES
@@ -182,7 +182,7 @@ def test_slices_get_longer_so_that_there_are_not_more_of_them(days: float) -> No
 
 
 def test_widths_are_multiples_of_those_before() -> None:
-    # what was counted in short slices can be added up to longer ones
+    # counts of short slices can be added up to longer ones
     widths = latency._WIDTHS
     assert all(after % before == 0 for before, after in pairwise(widths))
 

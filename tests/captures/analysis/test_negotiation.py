@@ -1,4 +1,4 @@
-"""Which versions brokers offer, and clients use."""
+"""Versions offered by brokers and used by clients."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_version_that_is_not_offered() -> None:
     assert use(found, "Fetch").limit is None
 
 
-# https://cwiki.apache.org/confluence/display/KAFKA/KIP-896: Produce from v3 on, although it is announced from v0 on
+# https://cwiki.apache.org/confluence/display/KAFKA/KIP-896: Produce from v3 on, although v0 and later are announced
 def test_what_kafka_4_refuses() -> None:
     found = matrix(offer({"Produce": (0, 13)}), asked("Produce", 2), asked("Produce", 3))
     assert [(each.kind, each.version) for each in found.warnings] == [("refused_by_kafka_4", 2)]
@@ -120,7 +120,7 @@ def test_brokers_among_themselves_are_not_warned_of() -> None:
     assert [each.client for each in found.warnings] == ["consumer"]
 
 
-# KIP-511: error 35 in version 0, and the connection goes on
+# KIP-511: error 35 in version 0, and the connection continues
 def test_a_fallback() -> None:
     refused = exchange(
         18,
@@ -177,7 +177,7 @@ def test_one_client_or_broker() -> None:
     there = found.of(None, "10.0.0.2:9092")
     assert [each.name for each in there.clients] == ["b"]
     assert {each.broker for each in there.clients[0].uses} == {"10.0.0.2:9092"}
-    assert len(found.clients[1].uses) == 3  # the whole is as it was
+    assert len(found.clients[1].uses) == 3  # the total is unchanged
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_ranges_in_words() -> None:
     assert [shown(each) for each in (None, (3, 3), (0, 12))] == ["", "3", "0-12"]
 
 
-# what Kafka 4.3.0 announces and the clients use: oracle of the recordings, as in test_stats.py
+# the versions that Kafka 4.3.0 announces and clients use: oracle of the recordings, as in test_stats.py
 def test_the_sample() -> None:
     capture = opened(SAMPLE)
     negotiation = Negotiation(capture)

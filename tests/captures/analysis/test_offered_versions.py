@@ -1,4 +1,4 @@
-"""What brokers offer, and what has no future."""
+"""Versions offered by brokers, and versions that will be removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Percentiles by nearest rank."""
+"""Nearest-rank percentiles."""
 
 from __future__ import annotations
 

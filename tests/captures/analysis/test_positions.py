@@ -1,4 +1,4 @@
-"""Ends of partitions, leaders, and how far groups and clients are."""
+"""Ends of partitions, leaders, and the lag of groups and clients."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_fetches_tell_ends_and_positions() -> None:
     assert (position.begin, position.end, position.fetched) == (5, 20, {"app": 12})
     assert position.lag(12) == 8
     assert position.lag(20) == 0
-    assert position.lag(21) is None  # what is known of the end is older
+    assert position.lag(21) is None  # the known end is older
 
 
 def test_an_end_that_is_out_of_date_tells_no_lag() -> None:
@@ -150,7 +150,7 @@ def produced(base: int, count: int, *, acks: int = -1, magic: Literal[1, 2] = 2)
 def test_records_that_all_replicas_have_tell_the_end() -> None:
     (position,) = learned(fetch(10, 12), produced(20, 5)).values()
     assert position.end == 25
-    # what was answered later may have been asked for earlier
+    # an exchange that was answered later may have been sent earlier
     (position,) = learned(fetch(10, 40), produced(20, 5)).values()
     assert position.end == 40
 

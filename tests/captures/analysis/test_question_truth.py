@@ -1,4 +1,4 @@
-"""The recordings of ``tests/data/questions`` hold what the questions are about: by the truth alone."""
+"""The recordings of ``tests/data/questions`` cover their questions, according to the truth files alone."""
 
 from __future__ import annotations
 

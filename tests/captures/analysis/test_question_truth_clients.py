@@ -1,4 +1,4 @@
-"""What ``kproxy clients --settings`` reconstructs, beside the settings that clients of five libraries were given."""
+"""The reconstruction of ``kproxy clients --settings``, against the actual settings of clients of five libraries."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.captures.analysis.question_truth import (
 )
 
 WORKERS = truth(SETTINGS).workers
-#: nothing on the wire depends on them while nothing goes wrong
+#: they do not affect the wire as long as nothing goes wrong
 INVISIBLE = {"auto.offset.reset", "delivery.timeout.ms"}
-#: of what is estimated: a client that is busy is late
+#: tolerance of estimates: a busy client is late
 TOLERANCE = 0.1
-#: back-offs are a fifth longer or shorter at random (KIP-580), and the request itself takes a while
+#: back-offs are randomly up to a fifth longer or shorter (KIP-580), and the request itself takes time
 BACK_OFF = 0.5
-#: librdkafka 2.16 sends heartbeats when it wakes up: 1.3 s become 1.34 and 1.66 in turns, or no rhythm at all
+#: librdkafka 2.16 sends heartbeats when it wakes up: 1.3 s become 1.34 and 1.66 alternately, or have no rhythm at all
 LATE_MS = 500
 
 
@@ -44,13 +44,13 @@ def clients() -> dict[str, dict[str, Any]]:
 
 
 def told(name: str) -> dict[str, dict[str, Any]]:
-    """Return the settings of a client by their names, in Java's notation and in that of its library."""
+    """Return the settings of a client by name, in Java's notation and in its library's."""
     settings = clients()[name]["settings"]
     return {each["key"]: each for each in settings} | {each["name"]: each for each in settings}
 
 
 def plain(text: str) -> str:
-    """Return a value without its unit, as it is where numbers are numbers."""
+    """Return a value without its unit, as a number where possible."""
     number = text.removesuffix("ms")
     return number if number.isdigit() else text.lower()
 
@@ -60,7 +60,7 @@ def late(worker: Worker, key: str) -> bool:
 
 
 def near(worker: Worker, key: str, value: int) -> Any:
-    """Return what an estimate is compared with."""
+    """Return a value to compare with an estimate."""
     if late(worker, key):
         return pytest.approx(value + LATE_MS / 2, abs=LATE_MS / 2)
     return pytest.approx(value, rel=BACK_OFF if "backoff" in key else TOLERANCE, abs=10)
@@ -122,7 +122,7 @@ def test_of_consumers_all_that_was_set_is_told(name):
     assert seen | {key for key in visible(name) if late(WORKERS[name], key)} == set(visible(name))
 
 
-# ---------------------------------------------------------------- clients that were given a few settings only
+# ---------------------------------------------------------------- clients with a few settings only
 OTHERS = [
     (name, worker) for name in (JOURNEYS, RETRIES, TRANSACTIONS, CRASH) for worker in truth(name).workers
 ]
@@ -145,12 +145,12 @@ def test_settings_are_right_as_far_as_a_few_seconds_show_them(name, worker):
 
 
 # ---------------------------------------------------------------- recordings of groups
-#: what members were given there; their other settings are not written down
+#: the recorded settings of members; their other settings are unknown
 GIVEN = ("group.instance.id", "group.protocol", "partition.assignment.strategy", "max.poll.interval.ms")
 
 
 def given(name: str) -> dict[str, dict[str, set[str]]]:
-    """Return the settings of members by client ID: all values, where several processes had the name."""
+    """Return the settings of members by client ID: all values, if several processes had the name."""
     found: dict[str, dict[str, set[str]]] = {}
     for event in groups.read(name).events:
         config = event.get("config")
@@ -179,7 +179,7 @@ def test_what_members_of_groups_were_given_is_read(name):
         told = {each["key"]: each for each in found[who]["settings"]}
         for key, values in settings.items():
             assert told[key]["how"] == "read", (who, key)
-            # one that the wire shows last may have been given first
+            # the last value on the wire may have been given first
             assert told[key]["text"] in values or {each["text"] for each in told[key]["others"]} & values, (
                 who,
                 key,
@@ -189,7 +189,7 @@ def test_what_members_of_groups_were_given_is_read(name):
 
 
 NEWER = ("kip848", "share", "streams_protocol")
-"""Groups whose sessions the coordinator sets, not the clients (KIP-848, KIP-932, KIP-1071)."""
+"""Groups whose sessions are configured in the coordinator, not in clients (KIP-848, KIP-932, KIP-1071)."""
 
 SESSIONS = sorted(
     path.stem

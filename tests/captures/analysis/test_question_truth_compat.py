@@ -1,7 +1,7 @@
-"""What ``kproxy compat`` says of a client and a broker release, beside what a broker of that release really did to it.
+"""Verdicts of ``kproxy compat`` on clients and broker releases, against what brokers of these releases really did.
 
-The same release of a client was recorded against brokers of several releases. From each of its recordings the verdict
-on each other release is held against the versions that were answered in the recording of that release.
+The same release of a client was recorded with brokers of several releases. From each of its recordings, the verdict
+on each other release is compared with the versions answered in the recording of that release.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.captures.analysis.question_truth import OLD, truth
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 
-#: client and release -> release of the broker -> recording, and the client ID in it
+#: client and release -> broker release -> recording, and the client ID in it
 RECORDED = {
     "apache-kafka-java 0.8.2.2": {
         "0.8.2": ("captures/30_k0822_java_lz4.pcap", "java-lz4"),
@@ -63,7 +63,7 @@ PAIRS = [
 
 @cache
 def answered(recording: str, client_id: str) -> dict[str, int]:
-    """Return the highest version of each API that the broker answered to a client without refusing the version."""
+    """Return the highest version of each API that the broker answered for a client without refusing the version."""
     capture = open_capture(str(DATA / recording))
     capture.read()
     highest: dict[str, int] = defaultdict(lambda: -1)
@@ -77,7 +77,7 @@ def answered(recording: str, client_id: str) -> dict[str, int]:
 
 @cache
 def verdicts(recording: str, client_id: str, release: str) -> dict[str, dict[str, Any]]:
-    """Return what is said of each API of a client."""
+    """Return the verdict on each API of a client."""
     arguments = ["compat", str(DATA / recording), "--broker-version", release, "--json"]
     ran = CliRunner().invoke(main, arguments)
     assert ran.exit_code in (0, 3), ran.output
@@ -99,14 +99,15 @@ def test_what_a_broker_answered_is_not_said_to_be_refused_and_the_version_is_rig
             assert was[api] > really[api] == each["would_use"], (api, each)
         elif each["verdict"] == "served":
             assert was[api] <= really[api], (api, each)
-            # where the broker before knew no higher version, nobody can tell how high the client would go
+            # if the previous broker had no higher version, the client's maximum is unknown
             assert each["would_use"] in (None, really[api]) or "higher" in each["sentence"], (api, each)
 
 
-#: release of the Java client -> a recording at a broker of about its time, client IDs of its producer and consumer
+#: release of the Java client -> a recording with a broker of about the same age, client IDs of its producer and
+#: consumer
 OF_THEIR_TIME = {
     "0.9.0.1": ("clean/31_k0901_java_lz4.pcap.zst", "java-lz4", "java-cons"),
-    # a newer broker, which shows how high the client can go
+    # a newer broker, which shows the client's highest versions
     "0.10.2.2": ("questions/33_k0110_down_01022.pcap.zst", "java-lz4", "java-cons"),
     "1.1.1": ("clean/34_k111_java_none.pcap.zst", "java-none", "java-cons"),
     "2.1.1": ("questions/36_k211_java.pcap.zst", "java-gzip", "java-cons"),

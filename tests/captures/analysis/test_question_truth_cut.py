@@ -1,4 +1,4 @@
-"""Questions about recordings that begin in the middle: less is told, and nothing that did not happen."""
+"""Questions about recordings that begin in the middle: the answers are shorter, but still true."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(*arguments: str) -> str:
 
 @pytest.fixture
 def later(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """What is left of a recording from some part of its time on."""
+    """The rest of a recording from some part of its time on."""
     name, part = request.param
     times = [each["t"] for each in truth(name).events] or [0]
     since = times[0] + (times[-1] - times[0]) * part
@@ -50,7 +50,7 @@ def test_each_hop_that_is_told_of_a_record_happened(name, later):
     places = {where: key for key, stored in happened.stored.items() for where in stored}
     compared = 0
     for journey in told:
-        # a topic whose name was told before goes by its ID
+        # a topic whose name came before the cut goes by its ID
         if journey["offset"] is not None and journey["topic"].startswith("t-"):
             key = places[place(journey)]
             check_groups(name, journey)

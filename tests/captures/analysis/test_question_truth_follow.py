@@ -1,4 +1,4 @@
-"""What ``kproxy follow`` tells of a client, beside what that client wrote down itself (``question_truth``)."""
+"""The answers of ``kproxy follow`` about a client, against the client's own notes (``question_truth``)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_it_fetched_no_fewer_records_than_its_application_had_and_as_many_where_
 
 @pytest.mark.parametrize(("name", "worker"), [each for each in PARTIES if each[0] != RETRIES])
 def test_it_produced_as_many_records_as_its_application_sent(name, worker):
-    # what was aborted at once may never have left
+    # aborted records may never have been sent
     sent = [each for each in truth(name).written.values() if each.worker == worker]
     assert records(of(name, worker, "produces")) == len(sent)
 
@@ -108,7 +108,7 @@ def test_a_crash_is_told_from_an_orderly_end(worker):
         closed = of(CRASH, worker, "connection_closed")
         last = micros(closed[-1])
         assert abs(last - killed[0]) < 1_000_000
-        # kafka-python and librdkafka close the one that they began with
+        # kafka-python and librdkafka close their bootstrap connection
         assert sum(last - micros(each) < 1_000_000 for each in closed) >= 2
         assert end["certainty"] == "inferred"
     elif truth(CRASH).workers[worker].group:

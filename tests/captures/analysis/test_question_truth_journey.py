@@ -1,7 +1,7 @@
-"""What ``kproxy journey`` tells of records, beside what their producers and consumers wrote down (``question_truth``).
+"""The answers of ``kproxy journey`` about records, against notes of their producers and consumers (``question_truth``).
 
-A callback comes after the response that it is about, and a request after the call that made it; so each time on the
-wire has to lie between two times of the applications, whose clock is the same.
+A callback comes after its response, and a request after the call that caused it; so each time on the wire must lie
+between two times of the applications, which use the same clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def asked(*arguments: str) -> Told:
 
 @cache
 def journeys(name: str) -> dict[str, list[Told]]:
-    """Return what is told of every record of a recording, by key; several of one that was stored more than once."""
+    """Return the journeys of every record of a recording, by key; several if it was stored more than once."""
     told = asked("--all", "--contains", "value of", truth(name).path)
     assert told["more"] == 0
     found: dict[str, list[Told]] = {}
@@ -52,13 +52,13 @@ def journeys(name: str) -> dict[str, list[Told]]:
 
 @cache
 def waits(name: str) -> dict[str, Told]:
-    """Return what is told of each group of a recording for all records of its topic."""
+    """Return the waits of each group of a recording for all records of its topic."""
     told = truth(name)
     return {each["group"]: each for each in asked("--topic", told.topic, told.path)["waits"]["groups"]}
 
 
 def micros(text: str) -> float:
-    """Return a time of the answer as the truth has it."""
+    """Return a time of the answer in the unit of the truth."""
     whole, _, fraction = text.removesuffix("Z").partition(".")
     seconds = datetime.fromisoformat(f"{whole}+00:00").timestamp()
     return seconds * 1_000_000 + int(fraction.ljust(9, "0")) / 1000
@@ -231,7 +231,7 @@ def test_all_followers_had_it_before_it_was_acknowledged_and_the_leader_is_none_
         (journey,) = journeys(REPLICAS)[key]
         followers = {each["node"]: micros(each["time"]) for each in journey["replicas"]}
         assert set(followers) == set(cluster["nodes"]) - {leaders[record.place.partition]}, key
-        # with acks=all the leader waits until all in-sync replicas ask for what comes behind it
+        # with acks=all, the leader waits until all in-sync replicas fetch beyond it
         assert all(time < micros(journey["acknowledged"]) for time in followers.values()), key
 
 

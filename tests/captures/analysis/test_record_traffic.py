@@ -1,4 +1,4 @@
-"""What Produce and Fetch exchanges carry, partition by partition."""
+"""The data in Produce and Fetch exchanges, by partition."""
 
 from __future__ import annotations
 

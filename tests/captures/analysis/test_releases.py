@@ -1,4 +1,4 @@
-"""The table of releases, beside what brokers of these releases really announced, answered and refused."""
+"""The table of releases, against what brokers of these releases really announced, answered and refused."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_brokers_announced_what_the_table_says(name: str) -> None:
     release = BrokerRelease.of(text, zookeeper=zookeeper, unstable=unstable)
     told = announced(recorded(name))
     expected = {key: served.announced for key, served in release.apis.items()}
-    # these brokers had a reporter for metrics of clients, unless they did not offer telemetry
+    # these brokers had a reporter for client metrics, unless they did not offer telemetry
     for key in TELEMETRY - told.keys():
         expected.pop(key, None)
     assert told == expected
@@ -106,12 +106,12 @@ def test_the_newest_line_has_the_newest_version_of_every_api_that_it_has() -> No
     assert {key: served.versions[1] for key, served in newest.apis.items()} == {
         key: limits[key][1] for key in newest.apis
     }
-    # what no broker offers: ZooKeeper's APIs, and those of controllers
+    # APIs that no broker offers: ZooKeeper's, and those of controllers
     assert set(limits) - set(newest.apis) == {*range(4, 8), 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82}
 
 
 def test_versions_are_served_since_kafkas_definitions_have_them() -> None:
-    """The definitions begin with 2.2, so what it has may be older."""
+    """The definitions begin with 2.2, so features of 2.2 may be older."""
     known = facts.kept().served
     ours = {(key, version): line for key, lines in _SERVED.items() for version, line in enumerate(lines)}
     assert ours.keys() == known.keys()

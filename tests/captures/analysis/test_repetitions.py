@@ -1,4 +1,4 @@
-"""Stretches of a sequence that come again right behind themselves."""
+"""Immediate repetitions in a sequence."""
 
 from __future__ import annotations
 

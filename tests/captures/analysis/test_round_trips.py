@@ -1,4 +1,4 @@
-"""The network's share of latencies, by what there is to tell it from."""
+"""The network's share of latencies, for each kind of evidence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(folder: Path, conversation: Conversation) -> Capture:
 
 
 def exchanges(conversation: Conversation, *delays: int) -> None:
-    """Requests, each acknowledged by its response after so many ms."""
+    """Requests, each acknowledged by its response after this many ms."""
     sent = received = 0
     for number, delay in enumerate(delays):
         asked, said = request(number), answer(number)

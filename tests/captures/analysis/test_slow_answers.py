@@ -1,4 +1,4 @@
-"""Answers that took long."""
+"""Slow responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas at work."""
+"""Throttling by quotas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_answer_that_took_the_time_it_tells_was_held_back() -> None:
 
 
 def test_a_request_sent_into_a_pause_waits_for_its_end() -> None:
-    # as recorded with librdkafka and Kafka 4.3.0: the answer comes at once, the next request 1,136 ms later
+    # as recorded with librdkafka and Kafka 4.3.0: the response comes at once, the next request 1,136 ms later
     first = produced(1138, time=1_000 * MS, latency=2 * MS)
     second = produced(0, time=1_004 * MS, latency=1_139 * MS)
     after = produced(0, time=2_200 * MS, latency=3 * MS)
@@ -49,11 +49,11 @@ def test_a_request_sent_into_a_pause_waits_for_its_end() -> None:
 def test_pauses_add_up_while_requests_are_pipelined() -> None:
     throttles = Throttles()
     first = produced(1000, time=0, latency=2 * MS)
-    second = produced(1000, time=10 * MS, latency=995 * MS)  # answered as the pause of the first ends
+    second = produced(1000, time=10 * MS, latency=995 * MS)  # answered when the pause of the first ends
     third = produced(0, time=20 * MS, latency=1_990 * MS)
     assert throttles.of(first) == Throttle(1000 * MS, False, 0)
     assert throttles.of(second) == Throttle(1000 * MS, False, 992 * MS)
-    # 10 + 995 ms, then a pause of 1,000 ms, less the 20 ms at which it was sent
+    # 10 + 995 ms, then a pause of 1,000 ms, minus the 20 ms at which it was sent
     assert throttles.of(third) == Throttle(0, False, 1_985 * MS)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of exchanges went."""
+"""The breakdown of exchange times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SAMPLES = Path(__file__).resolve().parents[3] / "captures" / "samples"
 BATCH_OF_TEN = (
     b"\0" * 8  # base offset 0, as clients send it
     + (49).to_bytes(4, "big")  # length of what follows
-    + (0).to_bytes(4, "big")  # leader epoch
+    + (0).to_bytes(4, "big")  # length of the rest
     + b"\x02"  # magic
-    + b"\0" * 4  # CRC, not looked at here
+    + b"\0" * 4  # CRC, not checked here
     + b"\0" * 2  # attributes
     + (9).to_bytes(4, "big")  # last offset delta
     + b"\0" * 16  # timestamps

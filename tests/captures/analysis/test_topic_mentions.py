@@ -1,4 +1,4 @@
-"""How many exchanges name a topic."""
+"""The number of exchanges that name a topic."""
 
 from __future__ import annotations
 

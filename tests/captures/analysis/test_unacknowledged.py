@@ -1,4 +1,4 @@
-"""Data that was retransmitted and not acknowledged."""
+"""Retransmitted, unacknowledged data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captures.packets.header_scan import Headers
 from dissectors.units import SECOND
 
 _HEADER = bytes.fromhex("8010 01f5 0000 0000 0101 080a") + bytes(8)
-"""A TCP header from its data offset on, whose only option is timestamps."""
+"""A TCP header from its data offset on; timestamps are its only option."""
 Row = tuple[float, int, int, int]
 """Seconds, sequence number, acknowledgment number, length."""
 
@@ -32,9 +32,9 @@ RESENT = headers((1, 100, 50, 20), *((second, 120, 50, 20) for second in (2, 3, 
     ("answered", "seconds"),
     [
         ([(1.1, 50, 120, 0), (12, 50, 140, 9)], [(2, 12)]),
-        # one direction was lost: its data arrives, and acknowledges nothing new
+        # one direction was lost: its data arrives, but acknowledges nothing new
         ([(1.1, 50, 120, 0), (4, 50, 120, 9), (6, 50, 120, 9), (12, 59, 140, 0)], [(2, 12)]),
-        # a longer time without data
+        # a longer period without data
         ([(1.1, 50, 120, 0), (9.1, 50, 140, 0), (60, 50, 140, 0)], [(2, 9.1)]),
         # a paused process: its kernel acknowledges, or announces a closed window
         ([(1.1, 50, 120, 0), (2.1, 50, 140, 0), (12, 50, 140, 9)], []),
@@ -59,7 +59,7 @@ def test_without_packets_nothing_is_cut_off() -> None:
         ([0, 1_000, 1_500, 2_500], 11.5),
         # a clock of 100 Hz that wraps around
         ([2**32 - 150, 2**32 - 50, 1_150, 1_250], 0),
-        # one that never moves, and packets without timestamps
+        # one that never advances, and packets without timestamps
         ([7, 7, 7, 7], None),
         ([None] * 4, None),
     ],

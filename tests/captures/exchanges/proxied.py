@@ -1,4 +1,4 @@
-"""Captures as kproxy's proxy records them: a frame with a comment is a packet of its own."""
+"""Captures as recorded by kproxy's proxy: a frame with a comment has a packet of its own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def metadata(correlation_id: int, host: str = "kafka1") -> tuple[bytes, bytes]:
 
 @dataclass
 class Recording:
-    """A recording of one connection being made."""
+    """A recording of one connection, in progress."""
 
     made: Conversation = field(default_factory=Conversation)
     comments: dict[int, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Recording:
             self.comments[len(self.made.records) - 1] = "\n".join(lines)
 
     def write(self, path: Path) -> Path:
-        """Write it as pcapng; returns where."""
+        """Write it as pcapng, and return the path."""
         with path.open("wb") as file:
             writer = PcapngWriter(file)
             writer.interface(name="kproxy")
@@ -89,7 +89,7 @@ class Recording:
         return path
 
     def packets(self, begin: int = 0) -> list[Packet]:
-        """Its packets, from one on."""
+        """Its packets, from number one."""
         records = list(enumerate(self.made.records))[begin:]
         return [Packet(0, record.time, record.frame, 0, self.comments.get(at, "")) for at, record in records]
 
@@ -104,7 +104,7 @@ SAMPLE = TcpSample(side="broker", rtt_us=210, rtt_var_us=30, unacked=2, snd_wnd=
 
 
 def rewritten(path: Path) -> Path:
-    """Three exchanges: the first changed on its way back, the second delayed and held, the third left alone."""
+    """Three exchanges: the first with an altered response, the second delayed and held, the third untouched."""
     recording = Recording()
     recording.note(1, UPSTREAM)
     recording.note(1, SAMPLE)

@@ -1,7 +1,7 @@
-"""Conversations between clients and brokers whose exchanges are known, as captures.
+"""Conversations between clients and brokers with known exchanges, as captures.
 
-A :class:`Talk` is written message by message and keeps the exchanges that a capture of it should give. Cut into
-packets of any size and mixed with others it becomes a pcap file (:func:`capture_of`).
+A :class:`Talk` is written message by message and keeps the exchanges that a capture of it should give. Cut into packets
+of any size and mixed with others, it becomes a pcap file (:func:`capture_of`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.dissectors.conversation import streams
 
 
 class ExpectedExchange(NamedTuple):
-    """What the table should say of an exchange; sizes count the size field, -1 and 0 stand for nothing."""
+    """The table's expected values for an exchange; sizes include the size field, and -1 and 0 mean none."""
 
     connection: int
     api_key: int
@@ -41,7 +41,7 @@ class ExpectedExchange(NamedTuple):
 
 @dataclass
 class Talk:
-    """One connection. Its messages in the order in which they were sent, and its exchanges."""
+    """One connection: its messages in the order in which they were sent, and its exchanges."""
 
     number: int
     messages: list[tuple[bool, bytes]] = field(default_factory=list)
@@ -57,13 +57,13 @@ class Talk:
         version: int = 1,
         client_id: str | None = "app",
     ) -> None:
-        """Send a request that wants a response."""
+        """Send a request that expects a response."""
         sent = streams.request(correlation_id, body, key=key, version=version, client_id=client_id)
         self._sent(sent, key, version, correlation_id, client_id, Flag.UNANSWERED)
         self.in_flight.append((len(self.exchanges) - 1, correlation_id))
 
     def produce(self, correlation_id: int, acks: int, version: int) -> None:
-        """Send a Produce request; with acks=0 it is done."""
+        """Send a Produce request; with acks=0, the exchange is complete."""
         sent = streams.produce(correlation_id, acks, version=version)
         flags = Flag.UNANSWERED if acks else Flag.NO_RESPONSE_EXPECTED
         self._sent(sent, streams.PRODUCE, version, correlation_id, "consumer-1", flags)
@@ -71,7 +71,7 @@ class Talk:
             self.in_flight.append((len(self.exchanges) - 1, correlation_id))
 
     def answer(self, body: bytes = b"\0\0") -> None:
-        """Send the response that is due."""
+        """Send the next due response."""
         index, correlation_id = self.in_flight.popleft()
         sent = streams.response(correlation_id, body)
         self.messages.append((False, sent))
@@ -82,7 +82,7 @@ class Talk:
         """Send a request and its response; None for none."""
         known = api(key)
         assert known is not None
-        # behind headers with tagged fields there are none of them
+        # in headers with tagged fields, there are none
         tags = b"\0" * (request_header_version(known.request, version) > 1)
         body = tags + known.request[version].build(request)
         self.ask(number, body, key=key, version=version, client_id=client_id)
@@ -90,7 +90,7 @@ class Talk:
             self.answer(tags + known.response[version].build(response))
 
     def token(self, question: bytes, answer: bytes) -> None:
-        """Send a raw SASL token each way."""
+        """Send a raw SASL token in each direction."""
         both = streams.frame(question), streams.frame(answer)
         self.messages += [(True, both[0]), (False, both[1])]
         self.exchanges.append(
@@ -132,7 +132,7 @@ def random_talk(rng: Random, number: int) -> Talk:
 def packets(
     talk: Talk, rng: Random, *, handshake: bool = True, most: int = 1448, broker: Endpoint = BROKER
 ) -> list[Record]:
-    """Cut a talk into packets: messages of one direction run together, and are cut anywhere."""
+    """Cut a talk into packets: messages of one direction are joined, and cut anywhere."""
     conversation = Conversation(client=("10.0.0.1", 40_000 + talk.number), broker=broker)
     if handshake:
         conversation.handshake()
@@ -152,7 +152,7 @@ def packets(
 
 
 def mixed(connections: list[list[Record]], rng: Random) -> list[Record]:
-    """Mix the packets of several connections, each in its order; one millisecond apart."""
+    """Mix the packets of several connections, keeping the order of each; one millisecond apart."""
     waiting = [deque(records) for records in connections if records]
     out: list[Record] = []
     while waiting:
@@ -168,7 +168,7 @@ def capture_of(
 ) -> Capture:
     """Write the packets to a file and read it."""
     path = folder / "talk.pcap"
-    path.unlink(missing_ok=True)  # an earlier one may still be mapped
+    path.unlink(missing_ok=True)  # an earlier file may still be mapped
     path.write_bytes(pcap(list(records), nano=True))
     capture = kind(open_source(str(path)), block_size)
     capture.read()
@@ -176,7 +176,7 @@ def capture_of(
 
 
 class SlowPairing(ExchangePairing):
-    """Takes every connection through the slow path, from its first byte to its last."""
+    """Passes every connection through the slow path, from its first byte to its last."""
 
     def _admit(self, block: SegmentBlock) -> None:
         for new in np.unique(block.stream >> 1).tolist():
@@ -196,7 +196,7 @@ class Thorough(Capture):
         self.pairing.__class__ = SlowPairing
 
 
-# ------------------------------------------------------------ what came of it
+# ------------------------------------------------------------ results
 def rows(capture: Capture) -> list[dict[str, Any]]:
     """The table in its order, with client IDs by name."""
     table = capture.table
@@ -209,7 +209,7 @@ def rows(capture: Capture) -> list[dict[str, Any]]:
 
 
 def outcome(capture: Capture) -> tuple[Any, ...]:
-    """All that reading a capture gave."""
+    """Everything that reading a capture gives."""
     return rows(capture), sorted(map(repr, capture.skipped)), capture.foreign
 
 

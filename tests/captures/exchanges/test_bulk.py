@@ -1,4 +1,4 @@
-"""The bulk way: pairing by rank, and which connections it gives up."""
+"""The bulk path: pairing by rank, and connections it hands over."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nth_member_of_a_group(groups: list[int], members: list[int]) -> None:
 
 
 def taken(folder: Path, talk: Talk, block_size: int = 1 << 22) -> list[int]:
-    """Connections that the bulk way gave up, in order."""
+    """Return the connections that the bulk path hands over, in order."""
     given_up: list[int] = []
 
     class WatchedCapture(Capture):
@@ -86,7 +86,7 @@ def test_versions_of_later_releases_are_left_to_the_thorough_way(tmp_path: Path)
 
 
 def test_a_size_that_no_frame_has(tmp_path: Path) -> None:
-    """A TLS alert for an answer reads as a size of 336 MiB."""
+    """A TLS alert in place of a response reads as a size of 336 MiB."""
     talk = Talk(0)
     talk.ask(1, key=streams.API_VERSIONS, version=3)
     talk.messages.append(
@@ -101,13 +101,13 @@ def test_a_size_that_no_frame_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block_size", [256, 600, 1 << 22])
 def test_a_response_that_began_before_it_could_be_one(tmp_path: Path, block_size: int) -> None:
-    """Bytes that read as a response of 32 MiB to nobody are none, whatever is asked later. Found by fuzzing.
+    """Bytes that read as a response of 32 MiB without a request are none, whatever comes later. Found by fuzzing.
 
-    What follows them is looked for by what was asked until then, and of a whole block more was asked.
+    Frames after them are matched with the requests sent until then, and a whole block had more requests.
     """
     wire, asked, answered = Conversation(), b"", b""
     wire.handshake()
-    # a size of 0x02000006 and a correlation ID that nobody uses, then two answers before their requests
+    # a size of 0x02000006 and an unused correlation ID, then two responses before their requests
     messages = [
         (True, streams.request(1)),
         (False, streams.response(1)),
@@ -127,7 +127,7 @@ def test_a_response_that_began_before_it_could_be_one(tmp_path: Path, block_size
 
 @pytest.mark.slow
 def test_head_bytes_that_end_inside_the_head(tmp_path: Path) -> None:
-    """A frame whose first packet has less than its size field, with its end blocks later."""
+    """A frame whose first packet ends within its size field, with its end blocks later."""
     talk = Talk(0)
     talk.exchange(1, body=b"x" * 70_000)
     talk.exchange(2)

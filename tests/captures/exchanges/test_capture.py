@@ -1,4 +1,4 @@
-"""Both ways through framing and pairing give the same table, and the right one, whatever the blocks and packets."""
+"""Both framing and pairing paths give the same, correct table, whatever the blocks and packets."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_both_ways_give_the_same(seed: int, count: int, block_size: int) -> None
         assert not fast.pairing.single_connections or any(talk.in_flight for talk in talks)
 
 
-# ------------------------------------------------------------ from one way to the other and back
+# ------------------------------------------------------------ from one path to the other and back
 def whole_file(folder: Path, talk: Talk, **options: bool) -> None:
-    """Read a talk in blocks of several sizes and both ways; all must give the same, and what was said."""
+    """Read a talk in blocks of several sizes and on both paths; all must give its exchanges."""
     records = packets(talk, Random(7), most=200, **options)
     first = capture_of(folder, records)
     for block_size in BLOCKS[:-1]:
@@ -62,7 +62,7 @@ def whole_file(folder: Path, talk: Talk, **options: bool) -> None:
 
 
 def ways(folder: Path, talk: Talk, block_size: int, **options: bool) -> list[bool]:
-    """After each block, whether connection 0 takes the fast way."""
+    """After each block, whether connection 0 is on the fast path."""
     seen: list[bool] = []
 
     class WatchedCapture(Capture):
@@ -75,7 +75,7 @@ def ways(folder: Path, talk: Talk, block_size: int, **options: bool) -> list[boo
 
 
 def test_raw_tokens_and_plain_frames_after_them(tmp_path: Path) -> None:
-    """SaslHandshake v0 in the middle: its tokens go the thorough way, what follows the fast one."""
+    """SaslHandshake v0 in the middle: its tokens take the thorough path, later frames the fast one."""
     talk = Talk(0)
     for correlation_id in range(40):
         talk.exchange(correlation_id)
@@ -89,7 +89,7 @@ def test_raw_tokens_and_plain_frames_after_them(tmp_path: Path) -> None:
 
 
 def test_capture_that_begins_inside_the_connection(tmp_path: Path) -> None:
-    """Which side is the client has to be found out first; then the connection takes the fast way."""
+    """First the client side must be determined; then the connection takes the fast path."""
     talk = Talk(0)
     for correlation_id in range(700, 720):
         talk.exchange(correlation_id)
@@ -105,7 +105,7 @@ def test_capture_that_begins_inside_the_connection(tmp_path: Path) -> None:
 
 
 def test_repeated_correlation_ids_are_paired_in_order(tmp_path: Path) -> None:
-    """Old Scala clients repeat them; order is what counts."""
+    """Old Scala clients repeat them; the order decides."""
     talk = Talk(0)
     for _ in range(10):
         talk.ask(5)
@@ -117,7 +117,7 @@ def test_repeated_correlation_ids_are_paired_in_order(tmp_path: Path) -> None:
 
 
 def test_a_response_that_nobody_asked_for(tmp_path: Path) -> None:
-    """Correlation ID 999 in the middle is an orphan; the conversation goes on, and back to the fast way."""
+    """Correlation ID 999 in the middle is an orphan; the conversation continues, and returns to the fast path."""
     talk = Talk(0)
     for correlation_id in range(20):
         talk.exchange(correlation_id)
@@ -158,7 +158,7 @@ def test_answers_to_requests_that_need_none(tmp_path: Path) -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("lost", [30, 31, 32, 33, 60])
 def test_a_lost_packet(tmp_path: Path, lost: int) -> None:
-    """What is lost makes no other exchange wrong, and the connection comes back to the fast way."""
+    """A loss damages no other exchange, and the connection returns to the fast path."""
     talk = Talk(0)
     for correlation_id in range(150):
         talk.exchange(correlation_id, body=b"\0" * (correlation_id % 7) * 9)
@@ -196,11 +196,11 @@ def test_lost_packets_give_the_same_both_ways(seed: int, block_size: int) -> Non
 )
 @example(
     seed=524288, count=3, share=0.05, block_size=1000
-)  # all that is in flight at the end may have been answered
+)  # everything in flight at the end may have been answered
 def test_several_client_ids_give_the_same_both_ways(
     seed: int, count: int, share: float, block_size: int
 ) -> None:
-    """All that a connection used prove where its frames go on, and that a frame may be as large as it says."""
+    """All client IDs of a connection confirm where its frames continue, and that a large frame is plausible."""
     rng = Random(seed)
     names = [*("app", "orders", "a\0b", "größe", None)[:count], *(f"client-{each}" for each in range(count))]
     talk, huge = Talk(0), rng.random() < 0.3
@@ -219,7 +219,7 @@ def test_several_client_ids_give_the_same_both_ways(
 
 
 def test_a_request_without_a_client_id_in_its_header(tmp_path: Path) -> None:
-    """ControlledShutdown v0 (ControlledShutdownRequest.json): behind the correlation ID comes the broker's ID."""
+    """ControlledShutdown v0 (ControlledShutdownRequest.json): the broker's ID follows the correlation ID."""
     talk = Talk(0)
     for correlation_id in range(20):
         talk.exchange(correlation_id)
@@ -232,7 +232,7 @@ def test_a_request_without_a_client_id_in_its_header(tmp_path: Path) -> None:
 
 
 def test_a_large_frame_of_a_client_id_that_was_not_the_latest(tmp_path: Path) -> None:
-    """Half a gigabyte is believed of a client ID that the connection used before. Found by fuzzing."""
+    """Half a gigabyte is plausible for a client ID that the connection used before. Found by fuzzing."""
     talk = Talk(0)
     talk.exchange(1, client_id="consumer-1")
     talk.exchange(2, client_id="cnnsumer-1")
@@ -250,7 +250,7 @@ def test_a_large_frame_of_a_client_id_that_was_not_the_latest(tmp_path: Path) ->
 
 
 def test_bytes_in_front_of_a_gap_that_came_after_those_behind_it(tmp_path: Path) -> None:
-    """Of a hole the beginning is sent again, too late; the rest never comes. Found by fuzzing."""
+    """The beginning of a hole is retransmitted too late; the rest never arrives. Found by fuzzing."""
     talk = Talk(0)
     for correlation_id in range(5):
         talk.exchange(correlation_id, body=b"x" * 40)
@@ -277,7 +277,7 @@ ODD_IDS = ("consu\0er-1", "\x1b[2J", "\0", "\u202eorders", "x" * 70 + "\n", "a\u
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("client_id", ODD_IDS, ids=ascii)
 def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
-    """They are Kafka all the same, and go the fast way once they are in step. Found by fuzzing."""
+    """They are Kafka nevertheless, and take the fast path once they are synchronised. Found by fuzzing."""
     talk = Talk(0)
     for correlation_id in range(40):
         talk.exchange(correlation_id, client_id=client_id)
@@ -286,7 +286,7 @@ def test_client_ids_that_are_no_text(tmp_path: Path, client_id: str) -> None:
 
 
 def test_a_client_id_that_is_no_utf_8(tmp_path: Path) -> None:
-    """Brokers take it as well; both ways show a replacement character, also behind a gap."""
+    """Brokers accept it; both paths show a replacement character, also after a gap."""
     talk = Talk(0)
     for correlation_id in range(40):
         talk.exchange(correlation_id, client_id="Ger__t")
@@ -302,7 +302,7 @@ def test_a_client_id_that_is_no_utf_8(tmp_path: Path) -> None:
 
 
 def test_a_connection_that_only_looks_like_kafka(tmp_path: Path) -> None:
-    """The first header fits, and behind it stands what no Metadata request has: neither way takes it for Kafka."""
+    """The first header is valid, but the body is not a Metadata request: neither path takes it for Kafka."""
     talk = Talk(0)
     talk.ask(1, b"\0\0\0\x05", client_id="postgres\0data")
     records = packets(talk, Random(1))
@@ -321,7 +321,7 @@ def test_a_connection_that_only_looks_like_kafka(tmp_path: Path) -> None:
 def test_any_client_id_gives_the_same_both_ways(
     seed: int, client_id: str, other: str | None, block_size: int
 ) -> None:
-    """Bodies are anything, the first one too: whether that is Kafka, both ways have to say alike."""
+    """All bodies are arbitrary, including the first: both paths must agree whether it is Kafka."""
     rng = Random(seed)
     talk = Talk(0)
     for correlation_id in range(rng.randrange(1, 20)):
@@ -387,9 +387,9 @@ def test_real_captures_both_ways_and_in_small_blocks(group: int) -> None:
 
 @pytest.mark.parametrize("block_size", [256, 400, 1000])
 def test_an_answer_and_bytes_of_a_hole_that_come_behind_it(tmp_path: Path, block_size: int) -> None:
-    """Two bytes of the first request come behind the answer to it, and its others never.
+    """Two bytes of the first request come after its response, and the others never.
 
-    Either is read in the order of capture, also where blocks end between them. Found by fuzzing.
+    Both are read in capture order, even if a block ends between them. Found by fuzzing.
     """
     asked = [streams.request(each, b"x" * 20) for each in range(1, 8)]
     sent, start = b"".join(asked), len(asked[0])
@@ -407,7 +407,7 @@ def test_an_answer_and_bytes_of_a_hole_that_come_behind_it(tmp_path: Path, block
 
 @pytest.mark.parametrize("block_size", [256, 400, 1000])
 def test_frames_inside_of_what_looked_like_one(tmp_path: Path, block_size: int) -> None:
-    """A size of 128 MiB is believed until the request's version is seen: the frames behind it keep their packets."""
+    """A size of 128 MiB is accepted until the request's version is seen: the frames after it keep their packets."""
     asked = [streams.request(each, b"x" * 20) for each in range(1, 8)]
     asked[2] = b"\x08" + asked[2][1:6] + b"\x7f" + asked[2][7:]
     wire, at = Conversation(), 0

@@ -1,4 +1,4 @@
-"""What is kept of captures: a second look is the same as the first, and nothing that does not fit is believed."""
+"""The cache of captures: a second read is the same as the first, and unsuitable files are ignored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def opened(path: Path, folder: Path, version: str = VERSION, **options: Any) -> 
 
 
 def read(path: Path, folder: Path, version: str = VERSION) -> tuple[Capture, bool]:
-    """Read a capture; tell whether that took a reading."""
+    """Read a capture; return whether it had to be read in full."""
     capture = opened(path, folder, version)
     taken = []
     take = capture.take
@@ -58,7 +58,7 @@ def read(path: Path, folder: Path, version: str = VERSION) -> tuple[Capture, boo
 
 
 def shown(capture: Capture) -> tuple[list[Any], list[str], list[Any]]:
-    """All that a capture has to tell."""
+    """Everything in a capture."""
     exchanges = [to_json(each) for each in ExchangeReader(capture, show_secrets=True)]
     connections = [capture.connections[each] for each in range(len(capture.connections))]
     rest = [
@@ -168,7 +168,7 @@ def test_several_files_are_kept(tmp_path: Path, folder: Path) -> None:
     assert CaptureCache(folder, other.source, VERSION).capture() is None
 
 
-# ---------------------------------------------------------------- what is not believed
+# ---------------------------------------------------------------- unsuitable files
 def copied(tmp_path: Path) -> Path:
     path = tmp_path / "capture.pcap"
     path.write_bytes((FOLDER / "22_k430_java_commit_abort.pcap").read_bytes())
@@ -183,7 +183,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path, folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))  # as a program does that wants to hide it
+    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))  # like a program that hides the change
     assert path.stat().st_mtime_ns == told.st_mtime_ns
     assert read(path, folder)[1]
 
@@ -319,7 +319,7 @@ def test_what_was_not_used_for_longest_goes(
     size = sum(each.stat().st_size for each in folder.iterdir())
     for number, each in enumerate(sorted(folder.iterdir())):
         os.utime(each, (number, number))
-    assert not read(paths[0], folder)[1]  # its parts were used last now
+    assert not read(paths[0], folder)[1]  # its parts were used most recently
     monkeypatch.setattr(capture_cache, "MOST_BYTES", max(size, 1 << 20))
     (folder / "unfinished").write_bytes(bytes(1 << 20))
     os.utime(folder / "unfinished", (0, 0))

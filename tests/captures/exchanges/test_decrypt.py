@@ -1,4 +1,4 @@
-"""TLS connections in captures: read like any other with their secrets, named without."""
+"""TLS connections in captures: read like any other with their secrets, reported without."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_secrets_written_bit_by_bit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name, _, _ in RECORDED])
 def test_connections_that_ended_are_forgotten(name: str, tmp_path: Path) -> None:
-    """A live capture drops their keys, and shows every exchange all the same."""
+    """A live capture drops their keys, and still shows every exchange."""
     file = tmp_path / "growing.keylog"
     file.touch()
     capture = open_capture(str(DATA / f"{name}.pcap"), 4096, keylog=KeyLog(file, growing=True))

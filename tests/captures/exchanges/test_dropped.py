@@ -1,4 +1,4 @@
-"""What is left to be told of exchanges whose bytes a bounded spool has dropped."""
+"""The remaining information on exchanges whose bytes a bounded spool has dropped."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_last_exchanges_are_whole() -> None:
     everything, rest = list(ExchangeReader(whole)), list(ExchangeReader(bounded))
     kept = [other for other in rest if not any("spool" in each.reason for _, each in other.problems)]
     assert 10 < len(kept) < len(rest) - 10
-    # topic names and the like may have been told by exchanges that are gone
+    # topic names and the like may come from dropped exchanges
     same = [to_json(other)["response"] == to_json(everything[other.number - 1])["response"] for other in kept]
     assert all(same)
 

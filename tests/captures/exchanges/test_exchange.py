@@ -1,4 +1,4 @@
-"""Exchanges with everything decoded, read from captures that come with the project."""
+"""Fully decoded exchanges from captures that come with the project."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_keys_and_flags_are_those_of_the_document() -> None:
     assert {key for shape in shapes for key in shape} == documented - {"frame_numbers"}
     met = {flag for shape in shapes for flag in shape["flags"]}
     assert met <= known
-    # no client here is newer than this project, none sends other bytes a second time, and nothing was lost in front;
-    # nor an answer, nor was a proxy in between, nor is there a request log
+    # no client here is newer than this project, none retransmits different bytes, nothing before was lost, no response
+    # either, no proxy was in between, and there is no request log
     logged = {"request_logged", "response_logged"}
     assert known - met == {
         "request_guessed",

@@ -21,7 +21,7 @@ def test_who_waits_gets_the_next_turn() -> None:
     with turns:
         inside.set()
         waits.wait(PATIENCE)
-        # the other thread is on its way in; it cannot be seen to have arrived, but it has nothing else to do
+        # the other thread is about to arrive; its arrival is not visible, but it has nothing else to do
         while not turns._way_in.locked():
             pass
         order.append("first")

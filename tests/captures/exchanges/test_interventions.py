@@ -1,4 +1,4 @@
-"""What the proxy did, on the exchanges to which it was done; and what the kernel told, on the connections."""
+"""Interventions of the proxy on their exchanges, and kernel samples on the connections."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_filters_ask_for_it(tmp_path: Path, text: str, numbers: set[int]) -> Non
     assert {exchange.number for exchange in reader if wanted.match(exchange, context)} == numbers
 
 
-# ---------------------------------------------------------------- what is the cluster's, and what kproxy's
+# ---------------------------------------------------------------- from the cluster or from kproxy
 PRODUCE = 0
 DENIED = 29  # TOPIC_AUTHORIZATION_FAILED
 SECOND = 1_000_000_000
@@ -147,7 +147,7 @@ def produce(correlation_id: int, error: int = 0) -> tuple[bytes, bytes]:
 
 
 def intervened(path: Path) -> Path:
-    """Four exchanges: the first delayed, the second answered by kproxy, the third altered, the fourth left alone."""
+    """Four exchanges: the first delayed, the second answered by kproxy, the third altered, the fourth untouched."""
     recording = Recording()
     done = [
         (
@@ -293,7 +293,7 @@ def test_of_several_connections_between_the_same_ends_the_latest_is_meant() -> N
     assert [sample.time for sample in samples] == [9]
 
 
-# ---------------------------------------------------------------- days of it
+# ---------------------------------------------------------------- captures of days
 @pytest.mark.slow
 def test_what_was_shown_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "_FORGET_EVERY", 0.0)

@@ -1,4 +1,4 @@
-"""Captures that still grow: what is complete comes at once, and what is old can be forgotten."""
+"""Growing captures: complete exchanges come at once, and old ones can be forgotten."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Seen = tuple[int, int, str, int | None, tuple[str, str], list[str]]
 
 
 def seen(reader: ExchangeReader, capture: Capture, *, forget: bool = False) -> list[Seen]:
-    """Every exchange as it comes, each with its bodies decoded, by connection and time."""
+    """Every exchange as it arrives, with its bodies decoded, by connection and time."""
     found: list[Seen] = []
     for rows in capture.updates():
         for each in reader.take(rows.tolist()):
@@ -36,7 +36,7 @@ def seen(reader: ExchangeReader, capture: Capture, *, forget: bool = False) -> l
 
 
 def flags(names: list[str]) -> list[str]:
-    """All but that no response was expected: a broker that answers all the same is too late for who reads along."""
+    """All flags but NO_RESPONSE_EXPECTED: a live reader does not wait for a broker that answers anyway."""
     return [name for name in names if name != "no_response_expected"]
 
 
@@ -77,7 +77,7 @@ def test_what_is_in_flight_is_not_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_token_without_an_answer(tmp_path: Path) -> None:
-    """A broker that refuses raw SASL just closes: the token is reported once, and what follows is read on."""
+    """A broker that refuses raw SASL just closes: the token is reported once, and reading continues."""
     talk = Talk(0)
     talk.exchange(0, key=17, version=0, body=b"\0\x05PLAIN")
     records = packets(talk, Random(1))

@@ -136,7 +136,7 @@ def test_all_notes_are_those_of_each_row(tmp_path: Path) -> None:
     assert noted < set(range(1, 1500, 7))
 
 
-# ---------------------------------------------------------------- noting
+# ---------------------------------------------------------------- writing
 def test_what_is_noted_goes_before_what_was_read(tmp_path: Path) -> None:
     capture, first = opened(SAMPLE), tmp_path / "first.pcapng"
     row = row_of(capture, 7)

@@ -1,4 +1,4 @@
-"""Exchanges decoded in several processes: the same, in the same order, and nothing is left behind."""
+"""Exchanges decoded in several processes: the same, in the same order, without leftovers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def reader() -> ExchangeReader:
-    """Consumers of KIP-848, whose topics have their names from earlier exchanges."""
+    """Consumers of KIP-848; their topic names come from earlier exchanges."""
     capture = open_capture(str(FOLDER / "21_k430_kip848_java.pcap.zst"))
     capture.read()
     return ExchangeReader(capture)

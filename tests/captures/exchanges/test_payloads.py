@@ -1,4 +1,4 @@
-"""Frames of many exchanges read together are those that are read one by one."""
+"""Frames of many exchanges read together equal those read one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.lanes.hostile.messages import announced_holes
 
 
 def compare(capture: Capture) -> tuple[int, int]:
-    """Compare both ways for all frames; return how many there are, and how many whole ones were not had together."""
+    """Compare both ways for all frames; return their number, and that of whole frames not read together."""
     frames = missed = 0
     for side in SIDES:
         rows = np.flatnonzero(capture.table.column(f"{side}_size") > 0)
@@ -65,7 +65,7 @@ def test_frames_that_lie_in_two_blocks_are_left_to_be_read_alone(tmp_path: Path)
     ],
 )
 def test_recorded_frames(name: str) -> None:
-    """Cut, lost and repeated packets, connections that were open before, raw tokens."""
+    """Cut, lost and repeated packets, connections opened before the capture, raw tokens."""
     capture = open_capture(str(FOLDER / name))
     capture.read()
     frames, missed = compare(capture)

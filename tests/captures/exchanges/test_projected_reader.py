@@ -1,4 +1,4 @@
-"""Reading chosen fields of many exchanges: the same values as the full decode, whatever the frames are like."""
+"""Reading selected fields of many exchanges: the same values as the full decode, for frames of all kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions kept in step: what waits, for how long, and that nothing is lost or turned around."""
+"""Synchronisation of directions: what waits and how long; nothing is lost or reordered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def block(
 ) -> SegmentBlock:
     """Segments as (stream, position, number) of 10 bytes each, gaps of 5 as (stream, position), both in order.
 
-    :param cut: the packet that the snapshot length cut, where that is the cause of the gaps
+    :param cut: the packet cut by the snapshot length, if that caused the gaps
     """
     stream, position, number = np.array(segments, np.int64).reshape(-1, 3).T
     gap_stream, gap_position = np.array(gaps, np.int64).reshape(-1, 2).T
@@ -53,7 +53,7 @@ def test_without_waiting_packets_a_block_passes() -> None:
 
 @pytest.mark.parametrize("cause", [GapCause.NOT_CAPTURED, GapCause.SNAPLEN])
 def test_what_came_after_the_waiting_packet_waits(cause: GapCause) -> None:
-    """Packet 5 of stream 0 waits: of stream 1, packet 4 passes, packet 6 does not; stream 2 is another's.
+    """Packet 5 of stream 0 waits: in stream 1, packet 4 passes and packet 6 does not; stream 2 is unrelated.
 
     A gap before packet 6 shows with packet 6, unless it was cut from packet 4.
     """
@@ -72,7 +72,7 @@ def test_what_came_after_the_waiting_packet_waits(cause: GapCause) -> None:
 
 
 def test_what_fills_a_part_of_the_hole_waits_for_what_the_other_direction_sent_earlier() -> None:
-    """Packet 5 of stream 0 waits, packet 6 of stream 1 with it; packet 9 brings the beginning of the hole."""
+    """Packet 5 of stream 0 waits, and packet 6 of stream 1 with it; packet 9 brings the beginning of the hole."""
     step = ReorderBarrier()
     assert content(step.feed(block([(1, 0, 6)]), {0: 5})) == []
     assert content(step.feed(block([(0, 0, 9)]), {0: 5})) == []

@@ -1,4 +1,4 @@
-"""A capture gives the same exchanges in one file and in several, however it is cut or split."""
+"""A capture gives the same exchanges in one file and in several, however it is split."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def talks(seed: int, count: int) -> list[Record]:
 
 
 def folder_of(folder: Path, files: list[list[Record]], rng: Random) -> Capture:
-    """Write files with names that tell nothing, and open the folder."""
+    """Write files with meaningless names, and open the folder."""
     inside = folder / "files"
     inside.mkdir()
     for number, records in zip(rng.sample(range(1000), len(files)), files, strict=True):

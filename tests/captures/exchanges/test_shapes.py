@@ -1,4 +1,4 @@
-"""Messages decoded together against each decoded by itself: every layout of every API, with bytes changed at random."""
+"""Messages decoded together against each decoded alone: every layout of every API, with random changes of bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH = build_batch([Record(offset, 1_000, None, b"value", ()) for offset in ran
 
 
 def changed(rng: Random, body: bytes) -> bytes:
-    """Change some bytes, or leave some out, or repeat some."""
+    """Change, omit or repeat some bytes."""
     made = bytearray(body)
     for _ in range(rng.choice((0, 1, 1, 2))):
         if made:
@@ -42,7 +42,7 @@ def changed(rng: Random, body: bytes) -> bytes:
 
 
 def without_what_each_has(value: Any, own: set[str], found: dict[str, list[int]]) -> Any:
-    """Leave out what is read for each message by itself: records, and own numbers, which are collected by name."""
+    """Omit what is read for each message separately: records, and its own numbers, which are collected by name."""
     if isinstance(value, list):
         return [without_what_each_has(item, own, found) for item in value]
     if not isinstance(value, dict):
@@ -57,7 +57,7 @@ def without_what_each_has(value: Any, own: set[str], found: dict[str, list[int]]
 
 
 def numbers_in(con: wire.WireType, paths: list[str]) -> dict[str, str]:
-    """Return the paths that lead to numbers whose name no other field has, by their names."""
+    """Return the paths of numbers whose name no other field has, by name."""
     found = {}
     for path in paths:
         here = con
@@ -73,7 +73,7 @@ def numbers_in(con: wire.WireType, paths: list[str]) -> dict[str, str]:
 
 
 def grouped(shape: Shape, bodies: list[bytes]) -> tuple[np.ndarray, list[tuple[int, int]], Any, Any]:
-    """Return which bodies have a shape, of these index and code of their wanted bytes, tallies, and own numbers."""
+    """Return which bodies have a shape; index and code of their wanted bytes; tallies; and own numbers."""
     data = np.frombuffer(b"".join(bodies), np.uint8)
     ends = np.cumsum([len(body) for body in bodies])
     group = shape.fit(data, ends - [len(body) for body in bodies], ends)

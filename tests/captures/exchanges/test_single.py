@@ -1,4 +1,4 @@
-"""The thorough way: capture times and packets, and who says how a connection ends."""
+"""The thorough path: capture times and packets, and how a connection ends."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_times_are_those_of_first_and_last_byte(tmp_path: Path, kind: type[Captu
 
 @pytest.mark.slow
 def test_hand_back_leaves_the_ending_to_the_bulk_way(tmp_path: Path) -> None:
-    """Requests in flight when a connection goes back to the bulk way are answered there, not given up here."""
+    """Requests in flight when a connection returns to the bulk path are answered there, not given up here."""
     talk = Talk(0)
     talk.exchange(0, key=streams.SASL_HANDSHAKE, version=0, body=b"\0\5PLAIN")
     talk.token(b"\0alice\0secret", b"")
@@ -73,7 +73,7 @@ def test_hand_back_leaves_the_ending_to_the_bulk_way(tmp_path: Path) -> None:
 
 
 def test_answers_without_need_are_remembered_up_to_a_bound(tmp_path: Path) -> None:
-    """The answer to the latest request is shown with it; the request of another was too long ago."""
+    """An unneeded response to the latest request is shown with it; the request of another was too long ago."""
     talk = Talk(0)
     for correlation_id in range(MAX_SILENT + 50):
         talk.produce(correlation_id, 0, 7)

@@ -1,4 +1,4 @@
-"""Exchanges with summaries made for many at once: what the reader gives of each, but for the bodies."""
+"""Exchanges with summaries made in bulk: the same as from the reader, except for bodies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from captures.exchanges.summarised_exchanges import SummarisedExchanges
 from tests.captures.recorded import CAPTURES, FOLDER
 
 _NOTHING_ALIKE = ("01_mock_java_throttle_bug.pcap", "01_nafka_kafkajs_none.pcap", "06_tansu_garbage.pcap")
-"""Captures of which nearly all exchanges are special, or teach something."""
+"""Captures in which nearly all exchanges are special, or provide context."""
 _BODIES = {"request", "response"}
 
 
@@ -22,9 +22,9 @@ def read(path):
 
 
 def told(exchange, *, waits=True):
-    """Return all that does not depend on the fields of bodies."""
+    """Return everything that does not depend on the fields of bodies."""
     found = {each.name: getattr(exchange, each.name) for each in fields(exchange) if each.name not in _BODIES}
-    for name in ("errors", "expected"):  # each holds the structs around its code, of which not all is read
+    for name in ("errors", "expected"):  # each has the structs around its code, which are not read in full
         found[name] = [error._replace(holders=()) for error in found[name]]
     if not waits:
         del found["wait"], found["wait_reason"]
@@ -39,7 +39,7 @@ def told(exchange, *, waits=True):
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_everything_but_bodies_is_as_the_reader_has_it(name, monkeypatch):
-    # small captures have few messages that are alike: one is enough
+    # small captures have few similar messages: one is enough
     monkeypatch.setattr(projected_reader, "_WORTH_SHARING", 1)
     monkeypatch.setattr(shapes, "_WORTH_A_SHAPE", 1)
     capture = read(FOLDER / name)

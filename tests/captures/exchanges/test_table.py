@@ -37,7 +37,7 @@ def test_growth_keeps_what_was_written() -> None:
 
 
 def test_numbering_follows_the_capture() -> None:
-    """By the place of the first byte; several requests in one packet by their place in it."""
+    """In order of the first byte; several requests in one packet in their order there."""
     table = ExchangeTable()
     table.set(
         table.append(4), packet=[900, 100, 500, 100], connection=[0, 2, 1, 1], request_position=[0, 8, 0, 9]

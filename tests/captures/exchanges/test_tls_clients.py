@@ -1,6 +1,6 @@
-"""Every kind of client of ``docs/tls.md``: what it said is read to the last byte with the key log it has.
+"""Every kind of client in ``docs/tls.md``: its traffic is decrypted to the last byte with its key log.
 
-Recorded by ``python -m tests.lanes.tls --record``, which keeps only what tshark reads alike, and
+Recorded by ``python -m tests.lanes.tls --record``, which keeps only recordings that tshark reads alike, and
 ``python -m tests.lanes.tls_attach --record``.
 """
 
@@ -39,7 +39,7 @@ def test_without_its_key_log_nothing_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["tls_attach_12", "tls_attach_13"])
 def test_an_agent_that_was_attached_later(name: str) -> None:
-    """Connections from before stay opaque and say why; those from after are read."""
+    """Earlier connections stay opaque, with the reason; later ones are read."""
     found = decrypted(CAPTURES / f"{name}.pcap", KeyLog(CAPTURES / f"{name}.keylog"))
     assert tls_attach.fault(found) == ""
 

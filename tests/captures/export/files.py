@@ -39,7 +39,7 @@ def exported(capture: Capture, out: Path, rows: list[int] | None = None, **how: 
 
 
 def shapes(capture: Capture, *, drop: tuple[str, ...] = ("connection",), **how: Any) -> list[dict[str, Any]]:
-    """The exchanges as JSON shapes, less what counts packets and connections of the file."""
+    """The exchanges as JSON shapes, without packet numbers and connections of the file."""
     made = [to_json(exchange) for exchange in ExchangeReader(capture, **how)]
     return [{name: value for name, value in shape.items() if name not in drop} for shape in made]
 

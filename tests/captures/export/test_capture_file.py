@@ -195,7 +195,8 @@ def test_tshark_sees_the_same_messages(how: dict, tmp_path: Path) -> None:
     count = {path: ",".join(tshark(path, *kafka, *ids)).split(",") for path in (SAMPLE, out)}
     assert sorted(count[out]) == sorted(count[SAMPLE])
     assert len(count[out]) == 803
-    # this dissector does not know the newest versions: what it calls malformed it must call so before and after
+    # this dissector does not support the newest versions: what it reports as malformed must be the same before and
+    # after
     malformed = [len(tshark(path, *kafka, "-Y", "_ws.malformed")) for path in (SAMPLE, out)]
     assert malformed[0] == malformed[1]
 

@@ -29,7 +29,7 @@ def test_as_word_by_word(data: bytes) -> None:
 
 @given(st.binary(max_size=40), st.integers(0, 700), st.integers(0, 7))
 def test_sums_of_parts_add_up(pattern: bytes, size: int, shift: int) -> None:
-    """As long integers or by numpy, wherever in memory the bytes begin, the last part of any length."""
+    """With Python integers or numpy, at any alignment, and with a last part of any length."""
     data = memoryview(((pattern or b"\xff") * 900)[: size * 2 + 37])[shift:]
     parts = data[: 2 * (size // 2)], data[2 * (size // 2) :]
     total = sum(map(words_sum, parts))

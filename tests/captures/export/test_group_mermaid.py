@@ -10,7 +10,7 @@ from captures.analysis.groups.vocabulary import Certainty, Trigger
 from captures.export.group_mermaid import MAX_BLOCKS, lines
 from tests.captures.analysis.groups.kit import at, cause, places, rebalance, timeline
 
-# the grammar of what is written: mermaid.js.org/syntax/sequenceDiagram.html
+# the grammar of the output: mermaid.js.org/syntax/sequenceDiagram.html
 TEXT = r"[^;#<>\n]*(?:#\w+;[^;#<>\n]*)*"
 LINE = re.compile(
     rf"sequenceDiagram|    (?:actor|participant) \w+ as {TEXT}|    rect rgb\(226, 233, 246\)|    end"

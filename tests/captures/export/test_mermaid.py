@@ -1,4 +1,4 @@
-"""Sequence diagrams: the picture of a first join, what is folded, and what Mermaid would choke on."""
+"""Sequence diagrams: the diagram of a first join, folding, and text that Mermaid cannot parse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.captures.export.files import SAMPLE, opened
 
 pytestmark = pytest.mark.quick
 
-# the grammar of what is written: mermaid.js.org/syntax/sequenceDiagram.html
+# the grammar of the output: mermaid.js.org/syntax/sequenceDiagram.html
 PARTICIPANT = re.compile(r"    (?:actor|participant) [A-Z]\d+ as [^;#]+(?:#\d+;[^;#]*)*")
 ARROW = re.compile(r" {4,8}[A-Z]\d+(?:->>|-->>|--x|-x)[A-Z]\d+: [^;#<>\n]+(?:#\w+;[^;#<>\n]*)*")
 OTHER = re.compile(r"    (?:loop \d+ times|end|Note over [A-Z]\d+,[A-Z]\d+: [^;#\n]+)")

@@ -1,4 +1,4 @@
-"""Spans of exchanges, rebalances and incidents, and their way to a collector."""
+"""Spans of exchanges, rebalances and incidents, and their delivery to a collector."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from dissectors.records.build import build_batch
 from tests.captures.analysis import kit
 from tests.waiting import PATIENCE
 
-# two members, one is stopped by SIGSTOP for 12 s and joins again: tests/data/groups/truth
+# two members, one is stopped by SIGSTOP for 12 s and rejoins: tests/data/groups/truth
 RECORDED = Path(__file__).parents[2] / "data" / "groups" / "21_k430_java_sigstop.pcap.zst"
 TRACE, OTHER = "0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "b7ad6b7169203331"
 
 
 def produce(*traces: str) -> Exchange:
-    """A Produce with a record for each value of ``traceparent``."""
+    """A Produce with one record per value of ``traceparent``."""
     records = [
         Record(index, 1000, b"k", b"v", (("traceparent", each.encode()),))
         for index, each in enumerate(traces)
@@ -152,7 +152,7 @@ def test_rebalances_and_incidents_have_events() -> None:
 
 # ------------------------------------------------------------ sending
 class Held(SpanExporter):
-    """A collector that takes spans when it is let."""
+    """A collector that accepts spans only when released."""
 
     def __init__(self, result: SpanExportResult | None = SpanExportResult.SUCCESS) -> None:
         self.asked, self.go = Event(), Event()
@@ -186,7 +186,7 @@ def test_spans_are_dropped_and_counted_while_the_collector_is_slow(monkeypatch: 
     exporter, span = Held(), span_of(produce())
     sender = sending_to(exporter, monkeypatch, wait=False)
     sender.send(span)
-    assert exporter.asked.wait(PATIENCE)  # this one is on its way; the queue is empty
+    assert exporter.asked.wait(PATIENCE)  # this one is in flight; the queue is empty
     for _ in range(MOST_WAITING + 7):
         sender.send(span)
     assert sender.dropped == 7

@@ -1,4 +1,4 @@
-"""The packets of exchanges by their numbers."""
+"""Numbers of the packets of exchanges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pcapng writer: read back by our reader and by scapy's, cut short, and appended to."""
+"""The pcapng writer: read back by our reader and scapy's, truncated, and appended to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets of connections that never were: read by scapy, their checksums made anew by it."""
+"""Packets of synthetic connections: read by scapy, which recomputes their checksums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENDS = [
 
 
 def checked(data: bytes) -> tuple[str, str, TCP]:
-    """Addresses and TCP segment of a packet whose lengths and checksums are right."""
+    """Addresses and TCP segment of a packet, after a check of its lengths and checksums."""
     packet = Ether(data)
     again = packet.copy()
     ip, other = packet.payload, again.payload

@@ -1,4 +1,4 @@
-"""Stretches of streams, and which connections are selected whole."""
+"""Ranges of streams, and connections that are selected whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ stretch = st.tuples(st.integers(0, 3), st.integers(0, 40), st.integers(1, 8))
 @given(st.lists(stretch, max_size=12), st.lists(stretch, min_size=1, max_size=12))
 def test_touching_is_sharing_a_byte(known: list, asked: list) -> None:
     held = {(stream, at) for stream, start, size in known for at in range(start, start + size)}
-    # disjoint stretches, as they are made from frames
+    # disjoint ranges, as made from frames
     single = sorted(held)
     ranges = Ranges(
         *(

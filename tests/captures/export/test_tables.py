@@ -1,4 +1,4 @@
-"""JSON lines, CSV and Parquet: read back, they say what the exchanges say."""
+"""JSON lines, CSV and Parquet: read back, they equal the exchanges."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_json_lines_with_bytes_as_text(exchanges: list[Exchange]) -> None:
 
 
 class Watched(Exchange):
-    """An exchange of which can be seen whether it is still there."""
+    """An exchange whose lifetime can be observed."""
 
     __slots__ = ("__weakref__",)
 
@@ -90,7 +90,7 @@ def test_long_cells_of_csv_are_written_in_pieces(
     assert list(csv.reader(io.StringIO(pieces.getvalue(), newline=""))) == list(
         csv.reader(io.StringIO(whole.getvalue(), newline=""))
     )
-    assert pieces.getvalue() != whole.getvalue()  # cells that need no quotes have them all the same
+    assert pieces.getvalue() != whole.getvalue()  # cells that need no quotes have them nevertheless
 
 
 def test_csv(exchanges: list[Exchange]) -> None:
@@ -149,7 +149,7 @@ def test_texts_in_csv_are_no_formulas(exchanges: list[Exchange], said: str, cell
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("name", CAPTURES)
 def test_blocks_are_written_like_their_exchanges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # small captures have few messages that are alike: one is enough
+    # small captures have few similar messages: one is enough
     monkeypatch.setattr(projected_reader, "_WORTH_SHARING", 1)
     monkeypatch.setattr(shapes, "_WORTH_A_SHAPE", 1)
     capture = opened(FOLDER / name)

@@ -1,4 +1,4 @@
-"""Filters on the columns of messages: what they select of every recorded capture is what full decodes select."""
+"""Filters on columns of message fields: in every recorded capture, they select the same as with full decodes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_message_columns_decide_as_full_decodes_do(name, recording):
         matches, undecided = wanted.mask(columns, found.context)
         for exchange in found.bare:
             if undecided[exchange.row]:
-                # which of several groups of a client it is, the columns do not tell
+                # columns do not show which of a client's groups it is
                 assert "group" in text
             else:
                 fits = wanted.match(exchange, found.context)
@@ -123,7 +123,7 @@ def test_every_field_of_messages_is_among_the_filters():
 def test_columns_of_some_rows_decide_these(rebalance):
     capture = rebalance.capture
     rows = np.random.default_rng(5).permutation(len(capture.table))[:200]
-    # which names topics have, other exchanges tell
+    # topic names come from other exchanges
     some = TableColumns.of(capture, ExchangeColumns(capture, rows, names=rebalance.context.names))
     whole = TableColumns.of(capture, ExchangeColumns(capture))
     for text in ("error", "topic ~ r2 and latency > 1ms", "not member", "number < 100 and group"):
@@ -168,7 +168,7 @@ def test_what_annotation_finds_out_takes_the_full_decode(text, rebalance):
 
 
 def test_masked_secrets_are_not_found(recording):
-    """Whether a password is what someone guesses is not told: it is masked in the exchanges that filters see."""
+    """A filter cannot test a guess at a password: it is masked in the exchanges that filters see."""
     found = recording("35_k282_sasl_plain.pcap.zst")
     wanted = compile_filter("request.auth_bytes exists")
     assert wanted._needs is None

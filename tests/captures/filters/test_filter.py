@@ -1,4 +1,4 @@
-"""What filters select from recorded exchanges: every operator on every type, by columns and by bodies alike."""
+"""The selections of filters on recorded exchanges: every operator on every type, by columns and by bodies alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.captures.analysis import kit
 TOPIC, GROUP = "r2-java_eager_range", "gr2-java_eager_range"
 MS = 1_000_000
 
-# filter, and the same said in Python about an exchange
+# filter, and the equivalent Python predicate on an exchange
 SAME = [
     ("", lambda x: True),
     ("api == Fetch", lambda x: x.api == "Fetch"),
@@ -293,7 +293,7 @@ def test_topic_names_of_topic_ids_come_from_the_context(rebalance):
     assert compile_filter(f"topic == {TOPIC}").match(fetch, rebalance.context)
 
 
-# ---------------------------------------------------------------- columns and bodies say the same
+# ---------------------------------------------------------------- columns and bodies agree
 CAPTURES = (
     "rebalance.pcap",
     "09_snaplen128.pcap",
@@ -385,7 +385,7 @@ def test_columns_and_bodies_agree(text, name, recording):
             assert fits == matches[exchange.row], (exchange.number, wanted.text)
         if not by_messages.undecided[exchange.row]:
             assert fits == by_messages.matches[exchange.row], (exchange.number, wanted.text)
-        if "problem" not in text:  # what annotation finds wrong inside records is a problem too
+        if "problem" not in text:  # errors that annotation finds inside records are problems too
             assert fits == wanted.match(bare, context), exchange.number
 
 

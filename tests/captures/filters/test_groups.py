@@ -1,4 +1,4 @@
-"""Whose group a Fetch or Produce belongs to."""
+"""The group of a Fetch or Produce."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dissectors.frames import Body
 DATA = Path(__file__).resolve().parents[2] / "data"
 RECORDINGS = sorted(DATA.rglob("*.pcap*"))
 CONTESTED = DATA / "clean" / "36_k332_java.pcap.zst"
-"""Recorded of consumers of several groups that share a client ID."""
+"""A recording of consumers of several groups that share a client ID."""
 
 
 def exchange(
@@ -103,7 +103,7 @@ def learned(*exchanges) -> GroupInference:
         ([heartbeat("a")], fetch(0, replica_id=2), None),
         ([heartbeat("a")], exchange(0, {"acks": 1, "topic_data": []}), "a"),
         ([heartbeat("a")], exchange(3, {"topics": []}), None),
-        # an administrator names groups that it is no member of
+        # an administrator names groups of which it is not a member
         ([exchange(15, {"groups": ["a", "b"]}, {"groups": []})], fetch(0), None),
     ],
 )
@@ -172,7 +172,7 @@ def read(path):
 
 
 def inferred_alike(path) -> GroupInference:
-    """Assert that every exchange gets the group that it gets if all are observed, decoded in full."""
+    """Assert that every exchange gets the same group as when all are observed and fully decoded."""
     capture = read(path)
     exchanges = list(ExchangeReader(capture, annotate=False, summary=False))
     reader = ExchangeReader(capture)

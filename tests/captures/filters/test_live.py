@@ -1,4 +1,4 @@
-"""Filters on exchanges that come one by one find what filters on whole captures find."""
+"""Filters on exchanges in a stream find the same as filters on whole captures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_as_on_the_whole_capture(reader: ExchangeReader, text: str) -> None:
     found = [index for index, exchange in enumerate(reader) if live.fits(exchange)]
     expected = wanted.select(reader).tolist()
     assert 0 < len(found) < len(reader)
-    # what a member says later tells only later which group its earlier requests belong to
+    # only later messages of a member reveal the group of its earlier requests
     assert set(found) <= set(expected) if wanted.needs_groups else found == expected
 
 

@@ -29,7 +29,7 @@ def capture() -> Capture:
 
 
 def numbers(capture: Capture, text: str) -> list[int]:
-    """What fits by columns; checked to be what fits one by one."""
+    """Return the matches by columns; assert that they equal the matches one by one."""
     wanted, reader = compile_filter(text), ExchangeReader(capture)
     context = context_of(reader, wanted)
     found = [exchange.number for exchange in wanted.exchanges(reader, context)]

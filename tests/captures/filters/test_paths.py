@@ -1,4 +1,4 @@
-"""Paths by the declarations, and which APIs need no decoding."""
+"""Paths according to the declarations, and APIs that need no decoding."""
 
 from __future__ import annotations
 

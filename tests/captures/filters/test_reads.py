@@ -1,4 +1,4 @@
-"""Fields of records: where a limit is reached, it is undecided whether a filter fits."""
+"""Fields of records: when a limit is reached, a filter's result is undecided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of exchanges asked about single records."""
+"""Exchange filters applied to single records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EMPTY = Record(8, 1000, None, None, ())
         ("value contains 4712 or key contains customer", True, False),
         ("header == trace", True, False),
         ("header.value contains 4bf", True, False),
-        # what the exchange decides is left open
+        # conditions on the exchange stay open
         ("api == Fetch", True, True),
         ("api == Fetch and topic == payments", False, False),
         ("api == Fetch or topic == payments", True, True),

@@ -1,4 +1,4 @@
-"""Users' regular expressions: linear in what they look at, and clear about what is not there for that."""
+"""Users' regular expressions: linear in the text, with clear errors for features that this excludes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from captures.filters.regex import MOST_LETTERS, BytesRegex, RegexError, TextReg
 HOUSE = Path(__file__).parents[3]
 
 EXPONENTIAL = ["^(a+)+$", "^(a|aa)+$", "^(a*)*$", "^(.*a){20}$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$"]
-"""Patterns over which a backtracking engine does not come to an end."""
+"""Patterns on which a backtracking engine takes exponential time."""
 
 
 @pytest.mark.parametrize("pattern", EXPONENTIAL)
@@ -27,7 +27,7 @@ def test_what_backtracking_never_ends_is_over_at_once(pattern: str) -> None:
 
 @pytest.mark.slow
 def test_users_patterns_are_compiled_by_one_module() -> None:
-    """``re`` is given names of our own constants, or literals, wherever it is imported."""
+    """Elsewhere, ``re`` only compiles our own constants or literals, wherever it is imported."""
     users = [
         path.relative_to(HOUSE).as_posix()
         for floor in ("captures", "kproxy", "dissectors")

@@ -1,4 +1,4 @@
-"""What tests of live capture share: permissions, chunks written by hand, and traffic over the loopback interface."""
+"""Shared code for tests of live capture: permissions, synthetic chunks, and traffic on the loopback interface."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def loopback() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def as_nobody(action: Callable[[], None]) -> str:
-    """Run something in a child process without privileges; returns the type and text of what it raised."""
+    """Run a function in an unprivileged child process; return the type and text of its exception."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
@@ -97,7 +97,7 @@ def as_nobody(action: Callable[[], None]) -> str:
 
 
 def captured(device: Device, path: Path, expected: bytes) -> PacketReader:
-    """Let a device write to a file until the bytes are in it; returns a reader of the file that was read to its end."""
+    """Let a device write to a file until the bytes are in it; return a reader that has read it to its end."""
     with path.open("wb") as file:
         device.write_to(file.fileno())
 
@@ -114,7 +114,7 @@ def captured(device: Device, path: Path, expected: bytes) -> PacketReader:
 
 
 def send(sender: socket.socket, receiver: socket.socket, data: bytes) -> None:
-    """Send bytes, and take them at the other end."""
+    """Send bytes, and receive them at the other end."""
     sending = threading.Thread(target=sender.sendall, args=(data,))
     sending.start()
     rest = len(data)
@@ -124,9 +124,9 @@ def send(sender: socket.socket, receiver: socket.socket, data: bytes) -> None:
 
 
 def replay(capture: Path, server: socket.socket, times: int = 1) -> None:
-    """Let recorded connections happen again over the loopback interface: their bytes, in the order they came.
+    """Replay recorded connections on the loopback interface: their bytes, in the original order.
 
-    :param server: listens where the brokers are to be
+    :param server: listens in place of the brokers
     """
     with open_source(capture) as source:
         assembler = TcpAssembler()

@@ -1,4 +1,4 @@
-"""A capture that is being sniffed; the packets are those of a recorded rebalance."""
+"""A live capture; the packets are those of a recorded rebalance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nobody(_: Iterable[str]) -> dict[str, Process]:
 
 @pytest.fixture
 def source() -> Iterator[Source]:
-    """The sample, written piece by piece; whatever was written by then is read before the next piece comes."""
+    """The sample, written piece by piece; each piece is read before the next is written."""
     ring = Ring()
     file = ring.new_chunk()
     made = ring_source(ring, ring.finish, Quota(1 << 24))
@@ -80,7 +80,7 @@ def test_what_was_shown_is_forgotten(source: Source, monkeypatch: pytest.MonkeyP
 
 
 def _set_back(file: bytes, after: int, seconds: int) -> bytes:
-    """Set the clock of a pcap file back behind so many packets."""
+    """Set the clock of a pcap file back after this many packets."""
     data, at, number = bytearray(file), 24, 0
     while at < len(data):
         moment, _, size = struct.unpack_from("<III", data, at)
@@ -102,7 +102,7 @@ def test_a_clock_that_is_set_back_makes_nothing_new_old(
         count += len(list(reader.take(rows.tolist())))
         kept = max(kept, len(growing.table))
     assert count == 402
-    # what came behind is no older than it was: all of it is still there, and nothing of before
+    # later packets are no older than the limit: all of them are kept, and none from before
     times = growing.table.column("request_first")
     later = [time for time in times.tolist() if time <= growing.latest]
     assert len(later) == len(times) > 100

@@ -1,4 +1,4 @@
-"""Which device is taken."""
+"""The choice of the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capturing without libpcap, on the loopback interface; the kernel's VLAN notes are made up."""
+"""Capturing without libpcap on the loopback interface; the kernel's VLAN notes are synthetic."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_is_sent_is_in_the_file_once(tmp_path: Path, interface: str, link_t
     assert [interface.link_type for interface in reader.interfaces] == [link_type]
     assert reader.statistics.damage == []
     assert f"127.0.0.1:{port}" in {reader.addresses.text(number) for number in range(len(reader.addresses))}
-    assert (tmp_path / "lo.pcap").read_bytes().count(DATA) == 1  # the kernel hands it over twice
+    assert (tmp_path / "lo.pcap").read_bytes().count(DATA) == 1  # the kernel delivers it twice
 
 
 @needs_capturing

@@ -1,4 +1,4 @@
-"""libpcap's binding, on the loopback interface; made up is only what the kernel cannot be asked to do."""
+"""libpcap's binding on the loopback interface; only what the kernel cannot be made to do is synthetic."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_counters_of_32_bits_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     told = iter([(4_294_967_000, 4_294_967_290, 1), (1_000, 4, 1), (1_001, 4, 2)])
 
     class MadeUpKernel:
-        """libpcap, but for the counters."""
+        """libpcap with synthetic counters."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(libpcap(), name)

@@ -1,4 +1,4 @@
-"""Giving up privileges, in child processes that have some; and what is said to those who lack them."""
+"""Dropping privileges, in child processes that have some; and messages for users who lack them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_only_root_becomes_another_user(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def in_child(code: str) -> dict[str, str]:
-    """Run code in a process of its own; returns what /proc then says about it."""
+    """Run code in a child process; return its status in /proc afterwards."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nprint(open('/proc/self/status').read())"],
         capture_output=True,

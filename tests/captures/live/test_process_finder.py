@@ -1,4 +1,4 @@
-"""The child process that may still look into processes of others."""
+"""The child process that can still inspect processes of other users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes behind local ends, asked of the real system on loopback."""
+"""Processes at local endpoints, looked up in the real system on loopback."""
 
 import os
 import socket

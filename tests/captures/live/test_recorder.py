@@ -1,4 +1,4 @@
-"""What the flight recorder keeps of known chunk files; scapy reads the result."""
+"""The files that the flight recorder keeps of known chunks; scapy reads the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another process records: which files, in which order, and when it has ended. A lock stands for the writer."""
+"""Recordings of another process: its files, their order, and its end. A lock stands for the writer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, *times: int) -> None:
-    """A capture of packets at so many ms; the payload tells which."""
+    """A capture of packets at these times in ms; the payload identifies them."""
     records = [
         kit.Record(
             kit.packet(kit.CLIENT, kit.BROKER, 1 + 4 * at, 1, kit.ACK, b"%4d" % at), kit.T0 + at * kit.MS
@@ -100,7 +100,7 @@ def test_a_file_that_comes_while_it_is_opened_is_read(
         found = look(path, *arguments, **options)
         if (
             path.endswith("2.pcapng") and not found
-        ):  # its writer has just begun: it goes on, and another follows
+        ):  # its writer has just begun: it continues, and another file follows
             write(tmp_path / "2.pcapng", 2)
             write(tmp_path / "3.pcapng", 3)
         return found

@@ -1,4 +1,4 @@
-"""Chunk files within a bound, joined for the reader."""
+"""Bounded chunk files, joined for the reader."""
 
 from __future__ import annotations
 

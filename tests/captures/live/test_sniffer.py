@@ -1,4 +1,4 @@
-"""The thread between device and ring: counts, bounds, ends, and a disk that is full. The device is made up."""
+"""The thread between device and ring: counts, limits, end, and a full disk. The device is fake."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.waiting import wait_until
 
 
 class MadeUpDevice:
-    """A device of which the test says what comes, how much fits on the disk, and what was dropped.
+    """A device whose packets, disk space and drops are set by the test.
 
-    :param packets: how many are waiting
-    :param room: bytes that may be written to files, all of them together
+    :param packets: number of waiting packets
+    :param room: total bytes that fit in files
     """
 
     warning = ""
@@ -102,7 +102,7 @@ def test_all_that_came_is_in_the_file_when_it_was_stopped(
     device = MadeUpDevice(1234)
     sniffer = Sniffer(device, ring, notices.append)
     sniffer.start()
-    sniffer.stop()  # at once: what is waiting is taken nevertheless
+    sniffer.stop()  # at once: waiting packets are still read
     sniffer.join()
     assert (tmp_path / "out.pcap").read_bytes() == HEADER + b"".join(map(record, range(1234)))
     assert sniffer.taken == CaptureCounts(captured=1234)

@@ -1,4 +1,4 @@
-"""Log segments of real brokers and dumps of Kafka's own tool: :mod:`tests.lanes.log_segments` made them."""
+"""Log segments of real brokers and dumps of Kafka's own tool, made by :mod:`tests.lanes.log_segments`."""
 
 from __future__ import annotations
 
@@ -124,5 +124,5 @@ def same_fields(decoded: dict[str, Any], rest: str) -> None:
 
 
 def snake(name: str) -> str:
-    """Return a name of Kafka's as ours."""
+    """Return Kafka's name in our notation."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)

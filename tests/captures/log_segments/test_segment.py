@@ -1,4 +1,4 @@
-"""Batches of a segment, and damage in it. The bytes are those of a real broker, changed here."""
+"""Batches of a segment, and damage. The bytes are those of a real broker, modified here."""
 
 from __future__ import annotations
 

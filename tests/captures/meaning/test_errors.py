@@ -1,4 +1,4 @@
-"""Errors of responses: found everywhere, told apart, put into words."""
+"""Errors of responses: found everywhere, classified, and put into words."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_error_fields_of_other_names() -> None:
 @pytest.mark.sample(91)
 @pytest.mark.parametrize("key", range(len(apis.NAMES)), ids=apis.NAMES)
 def test_every_error_field_of_every_version_is_found(key: int) -> None:
-    """Against a walk of our own: every field declared as an error code, in random bodies of every version."""
+    """Against an independent walk: every field declared as an error code, in random bodies of every version."""
     known = apis.api(key)
     assert known is not None
     for version in known.response.versions:

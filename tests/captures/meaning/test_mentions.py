@@ -1,4 +1,4 @@
-"""Topics, groups, members, transactions and producers that messages name."""
+"""Topics, groups, members, transactions and producers in messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of any API and version, whole, cut off, or with holes: there are always words, never an exception."""
+"""Bodies of any API and version, whole, truncated, or with holes: there are always words, never an exception."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def layouts(key: int, side: Side) -> list[MessageVersion]:
 
 
 def partial(layout: MessageVersion, rng: Random) -> list[Any]:
-    """The value, what tracing gives for its first bytes, and the value with holes."""
+    """The value, the traced value of its first bytes, and the value with holes."""
     value = Values(label(layout)).draw(layout.struct)
     data = layout.build(value)
     cut = [layout.trace(data[: rng.randrange(len(data) + 1)]).root.to_value() for _ in range(CUTS)]
@@ -47,7 +47,7 @@ def partial(layout: MessageVersion, rng: Random) -> list[Any]:
 
 
 def holes(value: Any, rng: Random) -> Any:
-    """The value without some of its fields, and with None in the place of others."""
+    """The value without some of its fields, and with None in place of others."""
     if isinstance(value, dict):
         kept = {name: holes(item, rng) for name, item in value.items() if rng.random() > 0.2}
         return {name: None if rng.random() < 0.1 else item for name, item in kept.items()}

@@ -1,6 +1,6 @@
-"""Summaries of realistic bodies, API by API: what a line of ``kproxy read`` says.
+"""Summaries of realistic bodies, API by API: the lines of ``kproxy read``.
 
-Bodies are written as the decoder gives them (numbers in arrays as tuples), with the fields that matter.
+Bodies are in the decoder's form (numbers in arrays as tuples), with the fields that matter.
 """
 
 from __future__ import annotations
@@ -795,7 +795,7 @@ RESPONSES: list[tuple[str, int, dict[str, Any], dict[str, Any], int, str]] = [
         "ok, again within 1h",
     ),
     (
-        # a broker that breaks off SCRAM after its first step without saying so, seen with an emulator
+        # a broker that aborts SCRAM after its first step without an error, seen with an emulator
         "SaslAuthenticate",
         1,
         {"auth_bytes": b"n,,n=alice,r=fyko"},

@@ -1,4 +1,4 @@
-"""Templates of summaries: the texts that each exchange would have by itself."""
+"""Templates of summaries: the same texts as for each exchange alone."""
 
 from __future__ import annotations
 

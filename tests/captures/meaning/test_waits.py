@@ -1,4 +1,4 @@
-"""Latency by design told apart from slowness."""
+"""The distinction of designed waits and slowness."""
 
 from __future__ import annotations
 

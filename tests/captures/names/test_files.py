@@ -1,4 +1,4 @@
-"""Files of names, told apart by what is in them."""
+"""Files of names, recognised by their content."""
 
 from pathlib import Path
 

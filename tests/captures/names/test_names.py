@@ -1,4 +1,4 @@
-"""What addresses are called, however they are written."""
+"""Names of addresses in any notation."""
 
 import pytest
 

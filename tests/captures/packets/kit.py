@@ -1,4 +1,4 @@
-"""Captures made by hand: headers, frames, files and conversations whose truth is known by construction."""
+"""Synthetic captures: headers, frames, files and conversations whose content is known by construction."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def packet(
 
 @contextmanager
 def limited(**values: int) -> Iterator[None]:
-    """Other values of some limits."""
+    """Change some limits."""
     before = dict(budget.IN_FORCE)
     budget.IN_FORCE.update(values)
     try:
@@ -214,7 +214,7 @@ class CaptureContent:
         return found
 
     def stream(self, stream: int) -> bytes:
-        """The captured bytes of a stream, one behind the other; checks that segments and gaps tile it."""
+        """The captured bytes of a stream, joined; checks that segments and gaps tile it."""
         position, out = 0, []
         for each in self.segments:
             joined, starts = payload(each)

@@ -1,7 +1,7 @@
-"""What reassembly has to do, said as simply as it can be: one stream, packet by packet and byte by byte.
+"""The specification of reassembly in its simplest form: one stream, packet by packet and byte by byte.
 
-No runs, no blocks, no sorted lists. :mod:`captures.packets.reorder` and :mod:`captures.packets.disorder` are the
-same, fast.
+No runs, no blocks, no sorted lists. :mod:`captures.packets.reorder` and :mod:`captures.packets.disorder` do the same,
+fast.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from captures.packets.reorder import GRACE, PATIENCE
 
 @dataclass
 class Byte:
-    """The first copy of a byte: the packet that brought it, when, and what the clock read."""
+    """The first copy of a byte: its packet, the time, and the clock."""
 
     number: int
     time: int
@@ -38,7 +38,7 @@ class Model:
     _ack: int = -1
     _reset: bool = False
     _acked: dict[int, int] = field(default_factory=dict)  # hole, by its end -> clock when it was acknowledged
-    _was_reset: dict[int, int] = field(default_factory=dict)  # likewise, when it was known that nothing comes
+    _was_reset: dict[int, int] = field(default_factory=dict)  # likewise, when no more data could come
     _progress: dict[int, int] = field(default_factory=dict)  # likewise, when a part of it came
 
     def tick(self, clock: int) -> None:

@@ -1,4 +1,4 @@
-"""Captures of several hosts: their clocks compared and aligned, and what both have counted once."""
+"""Captures of several hosts: comparison and alignment of their clocks, and packets that both captured."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def records_of(path: Path) -> list[tuple[int, bytes]]:
 
 
 def two_hosts(tmp_path: Path, *, ahead: int, lost: float = 0.0) -> list[str]:
-    """The sample as client and broker would have captured it with a network between them.
+    """The sample as captured by client and broker with a network between them.
 
-    :param ahead: ns by which the clock of the broker is ahead
-    :param lost: share of the packets that the client's capture lacks
+    :param ahead: ns by which the broker's clock is ahead
+    :param lost: share of packets missing from the client's capture
     """
     chance = np.random.default_rng(5)
     brokers = (10101,)
@@ -118,7 +118,7 @@ def test_latencies_are_those_of_one_host(tmp_path: Path) -> None:
 def test_what_one_capture_lacks_comes_from_the_other(tmp_path: Path) -> None:
     capture = read(two_hosts(tmp_path, ahead=3 * MS, lost=0.05), align_clocks=True)
     single = read([str(SAMPLE)])
-    # what comes from the other file comes a little later, and may get a later number
+    # packets from the other file arrive a little later, and may get a later number
     assert {told(each) for each in ExchangeReader(capture)} == {told(each) for each in ExchangeReader(single)}
     assert len(capture.table) == len(single.table)
     assert int(capture.connections.streams.lost.sum()) == 0
@@ -202,7 +202,7 @@ def test_clocks_are_compared_along_what_files_share(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- copies
 def test_what_was_sent_again_is_no_copy(tmp_path: Path) -> None:
-    """Both files have a packet twice; each of the two is handed out once, whichever file has it first."""
+    """Both files have a packet twice; each of the two is delivered once, whichever file has it first."""
     addresses, talk = AddressBook(), kit.Conversation()
     once, again = talk.send(0, b"x" * 10), talk.send(0, b"x" * 10)
     other = talk.send(10, b"y" * 10)

@@ -1,4 +1,4 @@
-"""Clock offsets: truth is what the packets were made with."""
+"""Clock offsets, against those with which the packets were made."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Ranges of bytes that are there give what a set of bytes gives."""
+"""Ranges of present bytes give the same as a set of bytes."""
 
 from __future__ import annotations
 

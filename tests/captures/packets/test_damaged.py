@@ -1,4 +1,4 @@
-"""Damaged captures: nothing but CaptureError, no hang, and what came before the damage is there."""
+"""Damaged captures: only CaptureError, no hang, and all data before the damage."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, noise: bytes, he
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_what_is_found_behind_damage_does_not_depend_on_the_blocks(tmp_path: Path, name: str) -> None:
-    """Two damaged records, with few records between them and the end of a block anywhere: found by fuzzing."""
+    """Two damaged records with few records between them, and the end of a block anywhere: found by fuzzing."""
     whole = FILES[name]
     starts = [
         whole.index(frame) - (16 if "pcap" in name and "ng" not in name else 28) for frame in FRAMES[:9]

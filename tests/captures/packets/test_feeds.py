@@ -1,4 +1,4 @@
-"""Byte sources: pipes that are waited for, and stopped."""
+"""Byte sources: waiting for pipes, and stopping them."""
 
 from __future__ import annotations
 

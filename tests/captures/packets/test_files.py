@@ -1,4 +1,4 @@
-"""Which files are found where a user points to, and in what order."""
+"""The files found at a user's path, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handshakes of which a part was not captured."""
+"""Partially captured handshakes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def begun() -> Conversation:
 @BLOCKS
 @pytest.mark.parametrize("acknowledged", [True, False])
 def test_syn_without_syn_ack(tmp_path: Path, block_size: int, acknowledged: bool) -> None:
-    """What the client acknowledges first says where the broker's stream begins: what is lost of it shows."""
+    """The client's first acknowledgment tells where the broker's stream begins, so its losses show."""
     talk = begun()
     if acknowledged:
         talk.acknowledge(0, from_client=True)
@@ -43,7 +43,7 @@ def test_syn_without_syn_ack(tmp_path: Path, block_size: int, acknowledged: bool
 
 @BLOCKS
 def test_a_client_that_has_said_more_tells_nothing(tmp_path: Path, block_size: int) -> None:
-    """Its first packet was lost too: what it acknowledges now may be in the middle of an answer."""
+    """Its first packet was lost too: its current acknowledgment may point into the middle of a response."""
     talk = begun()
     talk.send(7, b"later", ack=30)
     talk.send(30, b"answer", ack=12, from_client=False)
@@ -77,7 +77,7 @@ def test_syn_ack_that_was_captured_late(tmp_path: Path, block_size: int) -> None
 
 @BLOCKS
 def test_syns_that_nobody_answers(tmp_path: Path, block_size: int) -> None:
-    """A port scan: each is a connection, and what comes later on the same ports is another."""
+    """A port scan: each is a connection, and later packets on the same ports belong to another."""
     scans = [Conversation(("10.0.0.1", port)) for port in range(40_000, 40_030)]
     for talk in scans:
         talk.put(True, -1, -5001, SYN)

@@ -18,7 +18,7 @@ BACK = ("10.0.0.2:9092", "10.0.0.1:40000")
 
 
 def talk(client: Endpoint = CLIENT, broker: Endpoint = BROKER, *, seconds: int = 5) -> Conversation:
-    """Each second a request of 10 bytes, 1 ms later its answer of 4, 1 ms later an acknowledgment."""
+    """Each second a request of 10 bytes, 1 ms later its response of 4, 1 ms later an acknowledgment."""
     made = Conversation(client=client, broker=broker)
     for second in range(seconds):
         made.now = T0 + second * SECOND - MS

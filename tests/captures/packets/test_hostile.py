@@ -1,7 +1,7 @@
-"""Hostile reality: what networks, cards and capturing tools do to traffic; the exchanges are right all the same.
+"""Hostile reality: effects of networks, cards and capture tools on traffic; the exchanges are still right.
 
-One test per behaviour. Each takes a conversation whose exchanges are known, does to its packets what the test is
-named after, and reads the capture as a user would. What encapsulates frames is built by scapy.
+One test per effect. Each applies it to the packets of a conversation with known exchanges, and reads the capture as a
+user would. Encapsulations are built by scapy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALL = 12
 
 @dataclass
 class SentPacket:
-    """A packet with payload: of which message of the conversation, and where in its stream."""
+    """A packet with payload: its message in the conversation, and its position in the stream."""
 
     message: int
     from_client: bool
@@ -105,7 +105,7 @@ def read(folder: Path, records: list[Record]) -> Capture:
 
 
 def gaps(folder: Path, wire: Conversation) -> list[tuple[int, int, int, str]]:
-    """Stream, position, size and cause of what is missing."""
+    """Stream, position, size and cause of each gap."""
     return read_bytes(folder, pcap(list(wire.records), nano=True)).gaps()
 
 
@@ -114,7 +114,7 @@ def flagged(expected: list[ExpectedExchange], flags: dict[int, Flag]) -> list[Ex
     return [each._replace(flags=flags.get(number, each.flags)) for number, each in enumerate(expected)]
 
 
-# ------------------------------------------------------------ what is missing
+# ------------------------------------------------------------ missing data
 @pytest.mark.parametrize("inside", [False, True])
 def test_mid_stream_start(tmp_path: Path, inside: bool) -> None:
     """The capture begins when the third pair of requests is sent, or within their responses."""
@@ -136,7 +136,7 @@ def test_mid_stream_start(tmp_path: Path, inside: bool) -> None:
 
 
 def test_packets_lost_in_the_capture(tmp_path: Path) -> None:
-    """The receiver acknowledges what the capture lacks: it was there. The exchange says what is missing."""
+    """The receiver acknowledges data that the capture lacks, so it existed. The exchange says what is missing."""
     talk = conversation()
     lost = message_of(6, "response")
     sent = packets(talk)
@@ -148,7 +148,7 @@ def test_packets_lost_in_the_capture(tmp_path: Path) -> None:
 
 
 def test_requests_lost_in_the_capture(tmp_path: Path) -> None:
-    """A whole request is missing: its response is an orphan. Where the next one begins, its header has to tell."""
+    """A whole request is missing: its response is an orphan. The header shows where the next request begins."""
     talk = conversation()
     sent = packets(talk)
     lost = message_of(5, "request")
@@ -161,7 +161,7 @@ def test_requests_lost_in_the_capture(tmp_path: Path) -> None:
 
 
 def test_packets_lost_on_the_wire(tmp_path: Path) -> None:
-    """The receiver acknowledges nothing beyond the loss until it is made good: all is there, just later."""
+    """The receiver acknowledges nothing beyond the loss until it is repaired: all data is there, only later."""
     talk = conversation()
     lost = message_of(6, "response")
     sent = packets(talk)
@@ -170,7 +170,7 @@ def test_packets_lost_on_the_wire(tmp_path: Path) -> None:
     wire.handshake()
     for each in sent:
         if each.message > lost and gone is not None:
-            wire.now += 3 * GRACE  # the sender finds out
+            wire.now += 3 * GRACE  # the sender notices
             wire.send(gone.position, gone.payload, ack=gone.ack, from_client=False)
             gone = None
         if each is not gone:
@@ -185,7 +185,7 @@ def test_packets_lost_on_the_wire(tmp_path: Path) -> None:
 
 
 def test_packets_lost_on_the_wire_for_good(tmp_path: Path) -> None:
-    """The connection is reset before the loss is made good: nobody acknowledged it, nobody knows."""
+    """The connection is reset before the loss is repaired: nobody acknowledged the data, so nothing is known of it."""
     talk = conversation()
     sent = packets(talk)
     last = message_of(10, "response")
@@ -201,7 +201,7 @@ def test_packets_lost_on_the_wire_for_good(tmp_path: Path) -> None:
 
 
 def test_snapshot_length_cuts(tmp_path: Path) -> None:
-    """Of each packet the first 40 bytes of payload are there: enough for the headers of each message."""
+    """The first 40 bytes of each payload are there: enough for the headers of each message."""
     talk = conversation()
     wire = sent_by(packets(talk, most=2000))
     capture = opened(tmp_path, pcap(list(wire.records), nano=True, snaplen=54 + 40))
@@ -220,9 +220,9 @@ def test_a_truncated_last_packet(tmp_path: Path) -> None:
     assert ["ends inside" in damage.reason for damage in capture.statistics.damage] == [True]
 
 
-# ------------------------------------------------------------ what comes again
+# ------------------------------------------------------------ repeated data
 def test_retransmissions(tmp_path: Path) -> None:
-    """Packets again, at once and late, whole and cut otherwise, with the same content."""
+    """Retransmissions, at once and late, whole and split differently, with the same content."""
     talk, rng = conversation(), Random(1)
     sent = packets(talk)
     streams = {
@@ -244,7 +244,7 @@ def test_retransmissions(tmp_path: Path) -> None:
 
 
 def test_overlaps_with_differing_content(tmp_path: Path) -> None:
-    """What was captured first counts, as for a receiver that had it; the exchange says that there was more."""
+    """The first captured copy counts, as for a receiver that had it; the exchange reports the conflict."""
     talk = conversation()
     wire = Conversation()
     wire.handshake()
@@ -269,7 +269,7 @@ def test_duplicated_packets(tmp_path: Path) -> None:
     assert capture.connections.streams.conflicting.tolist() == [0, 0]
 
 
-# ------------------------------------------------------------ how connections behave
+# ------------------------------------------------------------ behaviour of connections
 def test_reset(tmp_path: Path) -> None:
     talk = conversation()
     until = message_of(10, "response")
@@ -360,7 +360,7 @@ def test_broken_checksums(tmp_path: Path) -> None:
     assert exchanges(read(tmp_path, wire.records)) == talk.exchanges
 
 
-# ------------------------------------------------------------ how packets are wrapped
+# ------------------------------------------------------------ encapsulation
 @pytest.mark.parametrize("total", ["as it is", "0"])
 def test_segmentation_offload(tmp_path: Path, total: str) -> None:
     """Packets larger than any on the wire; Linux leaves the IP length at 0 where the field is too small."""
@@ -454,7 +454,7 @@ def test_several_interfaces_and_link_types(tmp_path: Path) -> None:
     assert times.tolist() == sorted(times.tolist())
 
 
-# ------------------------------------------------------------ all at once
+# ------------------------------------------------------------ everything together
 @pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(deadline=None, max_examples=30)

@@ -149,7 +149,7 @@ def test_what_is_old_is_forgotten(content: Path) -> None:
 
 @pytest.mark.slow
 def test_it_is_small(content: Path) -> None:
-    """Segments of a full packet: less than one byte in a hundred."""
+    """Segments of full packets: less than one byte per hundred."""
     rng = np.random.default_rng(5)
     index, offset = SegmentIndex(open_source(content)), 0
     for block in range(30):

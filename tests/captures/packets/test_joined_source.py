@@ -20,7 +20,7 @@ from tests.captures.packets.test_network import fragments
 
 
 def tcp_record(position: int, payload: bytes, at: int) -> kit.Record:
-    """A packet of the client's, `at` ms after the first."""
+    """A packet of the client, `at` ms after the first."""
     frame = kit.packet(kit.CLIENT, kit.BROKER, 1000 + position, 1, kit.ACK, payload)
     return kit.Record(frame, kit.T0 + at * kit.MS)
 
@@ -92,7 +92,7 @@ def test_overlapping_files_are_merged_by_time(seed: int, block_size: int, tmp_pa
     numbers = column(blocks, "number")
     assert numbers == sorted(set(numbers))
     assert numbers[-1] <= 300
-    # what is in which block depends on the size of blocks; numbers do not
+    # the contents of blocks depend on their size; numbers do not
     _, again = read(*written(tmp_path, files), block_size=2000)
     assert column(again, "number") == numbers
 
@@ -143,7 +143,7 @@ def test_interfaces_are_numbered_over_all_files(tmp_path: Path) -> None:
 
     file("a0", b"eth0", 0, 2)
     file("b", b"eth0", 1, 6)  # another host, at the same time
-    file("a1", b"eth0", 3, 4)  # goes on where a0 ended
+    file("a1", b"eth0", 3, 4)  # continues where a0 ended
     file("c", b"eth1", 7)
     reader, blocks = read(tmp_path)
     assert column(blocks, "interface") == [0, 1, 0, 0, 0, 1, 2]
@@ -227,7 +227,7 @@ def test_the_order_is_that_of_mergecap(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------ followed
 class FollowedFolder:
-    """A folder that a capture is written to with rotation, as it is being read."""
+    """A folder that a rotating capture is written to while it is read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -268,7 +268,7 @@ def test_a_folder_is_followed_from_file_to_file(tmp_path: Path) -> None:
     source.stop()
     assert not list(blocks)
     assert source.path == "4 files"
-    # what was read can be read again
+    # read data can be read again
     again = list(read_packets(source))
     assert column(again, "number") == list(range(1, 8))
     assert b"".join(payloads(again)) == b"onetwothreelast of its filein the nextb.pcapc.pcap"
@@ -289,7 +289,7 @@ def test_a_file_without_a_header_is_waited_for(tmp_path: Path) -> None:
 def test_files_that_were_deleted_can_be_read_while_they_are_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a ring (dumpcap -b files:N) has deleted counts as dropped, it is no error."""
+    """Files deleted by a ring (dumpcap -b files:N) count as dropped; they are not an error."""
     monkeypatch.setattr(joined_source, "MOST_OPEN", 2)
     capture = FollowedFolder(tmp_path)
     capture.rotate("0.pcap")

@@ -1,4 +1,4 @@
-"""A connection is observed until its file ends, and those that continue it."""
+"""A connection is observed until the end of its file, and of the files that continue it."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ def test_parts_of_a_capture_are_put_together() -> None:
     Connection(parts[1]).sends((1, 11), (1, 20))
     parts[0].add(parts[1])
     assert (end(whole, 0), end(parts[0], 0)) == (20, 10)
-    parts[0].links.add((0, 1))  # what only who put the connection together knows
+    parts[0].links.add((0, 1))  # only known where the connection is reassembled
     parts[0].add(Observation())
     assert end(parts[0], 0) == 20

@@ -1,4 +1,4 @@
-"""Captures that come over TCP: from a sender that listens, from one that connects, and from those that break off."""
+"""Captures over TCP: from a listening sender, from a connecting one, and from senders that break off."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_sender_that_connects_is_read_by_a_command_and_others_are_refused() ->
             try:
                 return socket.create_connection(("127.0.0.1", port))
             except ConnectionRefusedError:
-                continue  # the command has not begun to listen
+                continue  # the command is not listening yet
 
     _sending(connect)
     shown = CliRunner().invoke(main, ["read", "--json", f"tcp-listen://:{port}"])

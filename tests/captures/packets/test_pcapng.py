@@ -222,7 +222,7 @@ def test_packets_of_many_interfaces_have_each_its_clock(tmp_path: Path) -> None:
     ],
 )
 def test_reading_ends_at_a_limit(tmp_path: Path, limit: str, before: bytes, reason: str) -> None:
-    """What came before is kept, also in the same block of the file."""
+    """Everything before is kept, also in the same block of the file."""
     order = ">" if b"\x1a\x2b\x3c\x4d" in before else "<"
     fourth = interface(order=order) if limit == "file_interfaces" else section()
     data = before + many(order) + fourth + many()

@@ -62,7 +62,7 @@ def test_overlapping_fragments_keep_the_lower_ones() -> None:
 
 
 def test_fragments_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, and in whatever order they come: nothing is joined before the last one is there."""
+    """For any number and order of fragments, nothing is joined before the last one has arrived."""
     joined = 0
 
     def counted(datagram: rare._Datagram) -> bytes:

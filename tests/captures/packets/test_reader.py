@@ -1,4 +1,4 @@
-"""Reading captures that are still being written; tests of the file formats read whole files."""
+"""Reading of growing captures; the tests of file formats read whole files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADER = 24
 
 
 class Writer:
-    """The other end of a capture that is being written to a pipe."""
+    """The writing end of a capture in a pipe."""
 
     def __init__(self) -> None:
         reader, self._fd = os.pipe()

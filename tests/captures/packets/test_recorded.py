@@ -1,4 +1,4 @@
-"""Every capture of the reference folder is read whole, and gives the same in blocks of any size."""
+"""Every capture of the reference folder is read completely, and gives the same in blocks of any size."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_blocks_of_any_size_give_the_same(name: str) -> None:
 def test_loss_before_the_tap_is_made_good_by_retransmission() -> None:
     got = read(captures_dir() / "09_loss3pct_before_tap.pcap")
     assert got.gaps() == []
-    assert without_gaps(got) == 686_137  # as tshark's tcp.payload, put together by sequence number
+    assert without_gaps(got) == 686_137  # as tshark's tcp.payload, joined by sequence number
     assert int(got.assembler.connections.streams.retransmitted.sum()) == 306
 
 

@@ -1,4 +1,4 @@
-"""Captures that are elsewhere are read as those of this machine, where they are."""
+"""Remote captures are read in place, like those of this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PCAPNG = DATA / "09_pcapng_dumpcap.pcapng"
 
 @pytest.fixture
 def memory() -> Iterator[Any]:
-    """A file system with captures and other things, in ``/captures``."""
+    """A file system with captures and other files, in ``/captures``."""
     files = fsspec.filesystem("memory")
     for path in (SAMPLE, ZSTD, PCAPNG):
         files.pipe_file(f"/captures/{path.name}", path.read_bytes())
@@ -50,7 +50,7 @@ def exchanges(*paths: str | Path) -> list[bytes]:
     return [msgspec.json.encode(to_json(each)) for each in ExchangeReader(capture)]
 
 
-# ---------------------------------------------------------------- the same as here
+# ---------------------------------------------------------------- the same as local ones
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("path", [SAMPLE, ZSTD, PCAPNG], ids=lambda path: path.suffix)
 def test_a_file_is_read_where_it_is(memory: Any, path: Path) -> None:
@@ -139,7 +139,7 @@ def test_all_commands_take_them(memory: Any, tmp_path: Path) -> None:
     assert [each["path"] for each in msgspec.json.decode(again)["skipped"]] == [there]
 
 
-# ---------------------------------------------------------------- faults
+# ---------------------------------------------------------------- errors
 def test_what_is_not_there_is_told(memory: Any) -> None:
     with pytest.raises(CaptureError, match=r"^memory://captures/no\.pcap: No such file or directory$"):
         open_capture(["memory://captures/no.pcap"])

@@ -1,4 +1,4 @@
-"""Streams out of order give what the plain model says, whatever is lost, repeated, turned around, acknowledged."""
+"""Streams out of order match the simple model, for any losses, repetitions, reorderings and acknowledgments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAUSES = (0, 1000, MS, 20 * MS, GRACE - 1, GRACE, 3 * GRACE, PATIENCE)
 
 
 def random_stream(rng: Random) -> tuple[list[Record], Model]:
-    """A stream of a known beginning with every kind of trouble, mixed with another connection's packets."""
+    """A stream with a known beginning and every kind of trouble, mixed with packets of another connection."""
     talk = Conversation(client_isn=rng.choice((1000, 2**32 - 300)))
     talk.handshake()
     other = Conversation(client=("10.0.0.9", 50_000))
@@ -60,7 +60,7 @@ def random_stream(rng: Random) -> tuple[list[Record], Model]:
             late += [each for each in (rest,) if each[1]]
             if part[1]:
                 put(*part)
-        elif kind < trouble * 0.65:  # everything from some place on again
+        elif kind < trouble * 0.65:  # everything from some position on is repeated
             start = rng.choice([start for start, _ in late] or [rng.randrange(position)])
             while start < position:
                 size = rng.randrange(1, 30)
@@ -68,7 +68,7 @@ def random_stream(rng: Random) -> tuple[list[Record], Model]:
                 start += size
                 next_packet()
             position = start
-        elif kind < trouble * 0.75:  # again, cut otherwise
+        elif kind < trouble * 0.75:  # repeated with other boundaries
             start, size = rng.randrange(position), rng.randrange(1, 30)
             put(start, size)
             position = max(position, start + size)
@@ -137,7 +137,7 @@ def test_bytes_too_far_behind_a_fin_that_was_waited_for_are_none_of_the_stream(
 
 
 def silent_after_a_loss(pause: int, *, acked: bool) -> list[Record]:
-    """A connection that says nothing more after a packet behind a hole, and another one that goes on."""
+    """A connection that is silent after a packet behind a hole, and another one that continues."""
     talk = Conversation()
     talk.handshake()
     talk.send(0, DATA[:10])
@@ -159,7 +159,7 @@ def silent_after_a_loss(pause: int, *, acked: bool) -> list[Record]:
 def test_a_silent_connection_does_not_wait_for_the_end(
     tmp_path: Path, block_size: int, acked: bool, patience: int, cause: GapCause
 ) -> None:
-    """Packets of others tell how late it is."""
+    """Packets of other connections advance the clock."""
     got = read_bytes(tmp_path, pcap(list(silent_after_a_loss(patience, acked=acked)), nano=True), block_size)
     assert got.gaps() == [(0, 10, 10, cause)]
     assert not len(got.segments[-1].gaps)  # before the end of the capture
@@ -174,7 +174,7 @@ def test_a_silent_connection_does_not_wait_for_the_end(
 def test_packets_of_all_connections_end_the_wait(
     tmp_path: Path, block_size: int, others: int, given_up: bool
 ) -> None:
-    """What waits is bounded over all streams: it is among the latest packets of the capture."""
+    """Waiting data is bounded over all streams: it must be among the latest packets of the capture."""
     talk = Conversation()
     talk.handshake()
     talk.send(20, DATA[20:30])
@@ -205,7 +205,7 @@ def test_no_more_packets_wait_than_the_limit_over_all_streams(tmp_path: Path) ->
 
 
 def test_each_hole_waits_for_itself_only(tmp_path: Path) -> None:
-    """Many holes acknowledged at once are given up at once, not one after the other."""
+    """Many holes acknowledged together are given up together, not one after the other."""
     talk = Conversation()
     talk.handshake()
     for low in range(0, 1000, 20):
@@ -218,7 +218,7 @@ def test_each_hole_waits_for_itself_only(tmp_path: Path) -> None:
 
 
 def overlapping(folder: Path, count: int) -> tuple[CaptureContent, int]:
-    """Packets that each come one byte before the last one and overlap it; and how many reads that took."""
+    """Packets that each begin one byte before the previous one and overlap it; and the number of reads they take."""
     talk = Conversation()
     talk.handshake()
     for at in range(count, 0, -1):
@@ -239,7 +239,7 @@ def overlapping(folder: Path, count: int) -> tuple[CaptureContent, int]:
 
 
 def test_packets_that_overlap_cost_one_read_each(tmp_path: Path) -> None:
-    """Not one for each pair of them."""
+    """Not one per pair."""
     few, more = overlapping(tmp_path, 250), overlapping(tmp_path, 500)
     assert more[1] < 500 + 50
     assert more[1] - few[1] < 250 + 25

@@ -35,7 +35,7 @@ def whole(source: Source) -> bytes:
 
 
 def take(source: Source, offset: int, size: int) -> bytes:
-    """What one call reads, once the source is known to be compressed or not."""
+    """The result of one read, once it is known whether the source is compressed."""
     source.wait_for(5)
     buffer = bytearray(size)
     return bytes(buffer[: source.read_into(offset, memoryview(buffer))])
@@ -43,7 +43,7 @@ def take(source: Source, offset: int, size: int) -> bytes:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    """A source that reads a pipe, what writes to it, and what closes its end."""
+    """A source that reads a pipe, a function that writes to it, and one that closes it."""
     reader, writer = os.pipe()
     with os.fdopen(reader) as standard_input, pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", standard_input)

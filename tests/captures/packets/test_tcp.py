@@ -1,4 +1,4 @@
-"""Reassembly against conversations whose bytes are known."""
+"""Reassembly, against conversations with known bytes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_gaps_are_where_bytes_were_lost(
     merged: list[list[int]] = []
     for at, size in truth:
         if at >= captured_end and not acked:
-            continue  # nothing says that these bytes exist
+            continue  # nothing shows that these bytes existed
         if merged and sum(merged[-1]) == at:
             merged[-1][1] += size
         else:
@@ -261,7 +261,7 @@ def test_a_hole_that_was_acknowledged_is_given_up_after_the_grace(tmp_path: Path
 
 
 def test_holes_are_in_the_order_of_their_places_whatever_their_cause(tmp_path: Path) -> None:
-    """Nothing but the end of the capture hands them out: lost, cut by the snapshot length, lost. Found by fuzzing."""
+    """Only the end of the capture releases them: lost, cut by the snapshot length, lost. Found by fuzzing."""
     talk = Conversation()
     talk.handshake()
     cut = talk.send(20, DATA[20:30])
@@ -279,7 +279,7 @@ def test_holes_are_in_the_order_of_their_places_whatever_their_cause(tmp_path: P
 
 
 def test_streams_that_wait_are_handed_out_in_their_order(tmp_path: Path) -> None:
-    """The second connection has a hole first; both wait to the end of the capture."""
+    """The second connection has a hole first; both wait until the end of the capture."""
     first, second = Conversation(), Conversation(client=("10.0.0.1", 40001))
     first.handshake()
     second.now = first.now
@@ -542,7 +542,7 @@ def test_payload_of_rows_from_earlier_blocks(tmp_path: Path) -> None:
 def test_any_packets_at_all_keep_the_invariants(
     tmp_path_factory: pytest.TempPathFactory, packets: list[tuple[bool, int, int, int, int]]
 ) -> None:
-    """Segments and gaps tile every stream whatever comes; `Read.stream` checks it."""
+    """Segments and gaps tile every stream for any packets; `Read.stream` checks it."""
     records = []
     for number, (side, seq, ack, flags, size) in enumerate(packets):
         src, dst = (CLIENT, BROKER) if side else (BROKER, CLIENT)

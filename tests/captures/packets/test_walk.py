@@ -1,4 +1,4 @@
-"""The fast walk against the slow one, on records that contain records."""
+"""The fast walk against the slow one, on records that contain other records."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_only_so_many_wrappings_are_taken_off() -> None:
 
 @pytest.mark.parametrize("wrappings", [1, 2])
 def test_what_decompresses_to_far_too_much_is_stopped(wrappings: int) -> None:
-    """Also if it is wrapped twice, and each time by little."""
+    """Also if it is wrapped twice, and expands little each time."""
     packed = zeros = bytes(1 << 24)
     for _ in range(wrappings):
         packed = zstandard.compress(packed)

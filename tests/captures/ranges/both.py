@@ -1,4 +1,4 @@
-"""A capture read in one go and in ranges: all that the two have to agree on, side by side."""
+"""A capture read in one go and in ranges: comparison of all results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from captures.ranges.plan import make_plan
 from captures.ranges.whole import WholeCapture, whole_of
 
 EVERYTHING = "KPROXY_TEST_ALL_RANGES" in os.environ
-"""Whether all captures are cut in many sizes, and much traffic is made; a choice of them by default."""
+"""Whether to cut all captures in many sizes and make much traffic; by default, only a selection."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -53,16 +53,16 @@ _OF_STREAMS = (
 
 
 class Outcome(NamedTuple):
-    """What reading a capture gave.
+    """The result of reading a capture.
 
     :ivar exchanges: as ``read --json`` writes them
     :ivar connections: endpoints, client and broker, and all columns
     :ivar skipped: bytes that belong to no frame
-    :ivar foreign: what connections spoke instead of Kafka
-    :ivar ended_by_kproxy: the connections that kproxy closed, reset or let fall silent
-    :ivar samples: what the kernel told of them, in order
-    :ivar upstreams: their brokers, as the proxy knew them
-    :ivar counted: packets, by what they were, and damage by its place
+    :ivar foreign: protocols other than Kafka, by connection
+    :ivar ended_by_kproxy: connections that kproxy closed, reset or silenced
+    :ivar samples: their kernel samples, in order
+    :ivar upstreams: their brokers, as known by the proxy
+    :ivar counted: packets by kind, and damage by place
     """
 
     exchanges: list[bytes]
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
 
 
 def one_reading(paths: Sequence[str | Path], keylog: bytes = b"") -> Outcome:
-    """Read files as one capture, in one go; what exchanges tell of others is learned first."""
+    """Read files as one capture, in one go; context from other exchanges is collected first."""
     capture = open_capture([str(path) for path in paths], keylog=_secrets(keylog))
     capture.read()
     reader = ExchangeReader(capture)
@@ -90,9 +90,9 @@ def one_reading(paths: Sequence[str | Path], keylog: bytes = b"") -> Outcome:
 def in_ranges(
     paths: Sequence[str | Path], size: int, *, buckets: int = 3, keylog: bytes = b"", block: int | None = None
 ) -> tuple[Outcome, MergeResult]:
-    """Read files in ranges, and put them together.
+    """Read files in ranges, and join them.
 
-    :param block: bytes that are looked at together; connections can be sure of themselves behind the first of them
+    :param block: bytes per block; connections can be confirmed after the first one
     """
     given = Input(make_plan([str(path) for path in paths], size), keylog, buckets)
     first, most = (
@@ -117,9 +117,9 @@ def in_ranges(
 
 
 def compare(expected: Outcome, found: Outcome, what: str = "") -> None:
-    """Fail with the first things in which two readings differ.
+    """Fail with the first differences between two readings.
 
-    :raises AssertionError: if they do
+    :raises AssertionError: if there are any
     """
     told = [*_exchanges(expected.exchanges, found.exchanges), *_connections(expected, found)]
     for name in ("skipped", "foreign", "ended_by_kproxy", "samples", "upstreams", "counted"):
@@ -136,7 +136,7 @@ def same(
     expected: Outcome | None = None,
     **options: Any,
 ) -> MergeResult:
-    """Check that ranges of some sizes give what one reading gives; returns the last reading."""
+    """Check that ranges of several sizes give the same as one reading; return the last reading."""
     expected = one_reading(paths, keylog) if expected is None else expected
     for size in sizes:
         found, read = in_ranges(paths, size, keylog=keylog, **options)

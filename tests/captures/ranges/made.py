@@ -1,4 +1,4 @@
-"""Made traffic with whatever may happen to it: loss, order, repetition, cuts, clocks, ends, and reuse of ports."""
+"""Synthetic traffic with all kinds of trouble: loss, reordering, repetition, cuts, clocks, ends, and port reuse."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _both(made: Conversation, sent: dict[bool, int]) -> tuple[int, int]:
 def troubled(
     records: list[Record], rng: Random, share: float, kinds: tuple[str, ...] = TROUBLE
 ) -> list[Record]:
-    """Let things happen to the packets of one connection.
+    """Apply trouble to the packets of one connection.
 
-    :param share: of packets to which something happens
+    :param share: share of affected packets
     """
     out: list[tuple[float, Record]] = []
     for at, record in enumerate(records):

@@ -1,4 +1,4 @@
-"""Files read batch by batch give what one reading of all gives, though those of earlier batches are gone."""
+"""Files read in batches give the same as one reading of all, although earlier batches are gone."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ KEYLOG = (DATA / "24_k430_tls13_franz.keylog").read_bytes()
 
 
 class Batches:
-    """Reads files, each of which is a batch, and is gone when the next one is read.
+    """Reads files, each of which is a batch and is gone when the next one is read.
 
-    :ivar exchanges: as ``read --json`` tells them, but for what later batches make known
-    :ivar standing: what the batches so far leave to the next
+    :ivar exchanges: as in ``read --json``, except for what later batches reveal
+    :ivar standing: state that is passed to the next batch
     :ivar connections: by id
     """
 
@@ -83,7 +83,7 @@ def one_reading(path: Path, keylog: bytes = b"") -> list[dict[str, Any]]:
 
 
 def counted(exchanges: Sequence[dict[str, Any]]) -> Counter[bytes]:
-    """Count exchanges without their numbers, which are by batch."""
+    """Count exchanges without their numbers, which are per batch."""
     return Counter(msgspec.json.encode({**each, "number": 0}, order="deterministic") for each in exchanges)
 
 
@@ -161,7 +161,7 @@ def test_made_traffic(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_in_trouble_nothing_is_told_twice(seed: int, tmp_path: Path) -> None:
-    """What is told at the end of a batch may turn out to be otherwise, but is not taken back, or told again."""
+    """Exchanges reported at the end of a batch may turn out to be wrong, but are not retracted or reported again."""
     found, expected = both(seed, 0.05, tmp_path)
     one, other = requests(expected), requests(found.exchanges)
     assert not other - one

@@ -1,4 +1,4 @@
-"""What goes from batch to batch: where connections stand, with all that is needed of files that are gone."""
+"""State passed from batch to batch: connections, with everything still needed from files that are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks of ranges brought to one: the same readings as one clock over all packets gives."""
+"""Clocks of ranges, joined: the same as one clock over all packets."""
 
 from __future__ import annotations
 

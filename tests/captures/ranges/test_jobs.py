@@ -1,4 +1,4 @@
-"""Captures read in ranges, all steps: the same as one reading, whatever the files and the ranges."""
+"""Captures read in ranges, all steps: the same as one reading, for any files and ranges."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_steps_may_be_taken_in_any_order(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_clock_that_was_set_back_at_an_edge(tmp_path: Path) -> None:
-    """What is missing is given up by the clock of the whole capture, which a range has to be told."""
+    """Missing data is given up by the clock of the whole capture, which a range must be given."""
     records = timed(packets(ordinary(count=200, body=300), Random(4)), Random(4))
     half = len(records) // 2
     back = [replace(record, time=record.time - 3_600 * 10**9) for record in records[half:]]

@@ -1,4 +1,4 @@
-"""How captures are cut into ranges."""
+"""The division of captures into ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One range read by itself: its records, what it is sure of, and what it leaves to others."""
+"""A single range: its records, what it is sure of, and what it leaves to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that ranges have cut: made traffic with whatever may happen to it."""
+"""Connections cut by ranges: synthetic traffic with all kinds of trouble."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request logs as they come from loggers and containers: layouts, wrappings, lines cut and mixed, files that grow."""
+"""Request logs from loggers and containers: layouts, wrappings, cut and mixed lines, growing files."""
 
 from __future__ import annotations
 

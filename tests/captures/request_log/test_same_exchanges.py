@@ -1,7 +1,7 @@
 """A broker's request log and the packets of the same time give the same exchanges.
 
-``tests/data/request_log`` has both of brokers that talked to kafka-python 3.0.12: producers, a group with two members,
-a transaction, errors. Times in the logs are in UTC. Brokers before 2.8 wrote text, at level TRACE.
+``tests/data/request_log`` has both for brokers used by kafka-python 3.0.12: producers, a group with two members, a
+transaction, errors. Times in the logs are in UTC. Brokers before 2.8 wrote text, at level TRACE.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _differences(wire: Any, log: Any, path: str) -> Iterator[str]:
 
 
 def _is_refused(exchange: Exchange) -> bool:
-    """Whether a broker has not read an ApiVersions request, so that its log lacks its fields."""
+    """Return whether a broker could not read an ApiVersions request, so that its log lacks its fields."""
     return exchange.api_key == ApiKey.API_VERSIONS and bool(exchange.errors)
 
 
@@ -107,7 +107,7 @@ def test_every_value_but_records_is_the_same(release: str) -> None:
 
 
 def _sent(value: Any) -> Any:
-    """Return a value so that it can be compared with its text: bytes as their size, lists without their order."""
+    """Return a value in a form comparable with its text: bytes as their size, lists without their order."""
     if isinstance(value, dict):
         return {name: _sent(each) for name, each in value.items() if name != "transactional_id"}
     if isinstance(value, list | tuple):

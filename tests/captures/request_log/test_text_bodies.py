@@ -1,4 +1,4 @@
-"""Entries as text: what ends a string that is not quoted, what has no layout's form, what a line leaves out."""
+"""Entries as text: ends of unquoted strings, text in no layout, omitted fields."""
 
 from __future__ import annotations
 

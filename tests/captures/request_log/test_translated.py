@@ -149,7 +149,7 @@ def test_entries_beyond_the_limit_are_matched_as_the_ones_before(tmp_path: Path)
 
 @pytest.mark.parametrize("seed", range(12))
 def test_look_alikes_are_never_confused(tmp_path: Path, seed: int) -> None:
-    """Clients of the same ID send the same requests; some of them with a member ID of their own."""
+    """Clients with the same ID send the same requests, some of them with a member ID of their own."""
     chance = random.Random(seed)
     clients = range(chance.randint(2, 6))
     own = [chance.random() < 0.5 for _ in clients]

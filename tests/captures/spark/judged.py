@@ -1,4 +1,4 @@
-"""Tables that need all exchanges, made as Spark makes them, but in this process."""
+"""Tables that need all exchanges, made as on Spark, but in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests on Spark share: captures cut into files, and tables side by side with those of one process."""
+"""Shared code for tests on Spark: captures split into files, and comparison of tables with those of one process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = TablesOptions(tables=tuple(TABLES))
 
 
 def cut(path: Path, count: int, folder: Path) -> list[Path]:
-    """Cut a pcap file into so many files, as a ring of tcpdump has them: after whole packets, each with the header."""
+    """Split a pcap file into this many files, like a ring of tcpdump: after whole packets, each with the header."""
     data = path.read_bytes()
     packets = len(rotated(data, 1))
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,9 +69,9 @@ def same_tables(found: Path, expected: Path) -> None:
 
 
 def same_summary(found: TablesSummary, expected: TablesSummary) -> None:
-    """Check that two runs tell the same of what they have read, apart from how they did it.
+    """Check that two runs have the same summary, apart from how they worked.
 
-    :raises AssertionError: if they do not
+    :raises AssertionError: if they differ
     """
     ones, others = (_plain(each) for each in (found, expected))
     assert ones == others

@@ -1,4 +1,4 @@
-"""Reading on Spark tells what reading in one process tells."""
+"""Reading on Spark gives the same as reading in one process."""
 
 from __future__ import annotations
 

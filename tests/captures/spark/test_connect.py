@@ -1,4 +1,4 @@
-"""With Spark Connect, where a program has neither a JVM nor its processes, the same functions give the same."""
+"""With Spark Connect, where a program has neither a JVM nor its processes, the functions give the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a job, in one sentence. Texts are excerpts of what Spark 4.3 said when it was made to fail in that way."""
+"""One-sentence causes of failed jobs. The texts are excerpts from Spark 4.3, provoked for that purpose."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ TEXTS = {
 
 
 class SparkError(Exception):
-    """Stands for one of Spark's: they are known by their module."""
+    """Stands for one of Spark's errors, which are recognised by their module."""
 
 
 SparkError.__module__ = "pyspark.errors.exceptions.captured"

@@ -1,4 +1,4 @@
-"""``--follow``: batch by batch the tables become those of one reading, over restarts, and when files go."""
+"""``--follow``: batch by batch, the tables become those of one reading, across restarts and removed files."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_batches_of_files_that_go(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_it_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
-    """A program that was ended reads no file into the tables twice, and knows where connections stood."""
+    """A restarted program adds no file to the tables twice, and knows the state of connections."""
     options = replace(OPTIONS, keylog=str(KEYLOG))
     files = cut(TLS, 3, tmp_path / "cut")
     followed = FollowedFolder(spark, tmp_path, ("exchanges",), options)

@@ -1,4 +1,4 @@
-"""The JVM of an embedded session: what it is started with, and what is said if it does not start."""
+"""The JVM of an embedded session: its start options, and the messages if it does not start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captures.spark.java import Java
 
 
 def java_of(folder: Path, modules: frozenset[str]) -> Java:
-    """A program that says what it was given, a word a line."""
+    """A program that prints its arguments, one word per line."""
     program = folder / "of the user" / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')

@@ -1,4 +1,4 @@
-"""Where Java is found, and what is said where it is not."""
+"""The search for Java, and the messages if there is none."""
 
 from __future__ import annotations
 

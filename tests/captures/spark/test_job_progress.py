@@ -1,4 +1,4 @@
-"""Progress is told from what Spark tells of its stages."""
+"""Progress derived from Spark's stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What needs all exchanges is the same however it is dealt out among tasks: by subject, by client, by connection."""
+"""Results that need all exchanges are the same for any division among tasks: by subject, client, or connection."""
 
 from __future__ import annotations
 

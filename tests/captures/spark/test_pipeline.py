@@ -1,4 +1,4 @@
-"""Tables on Spark are those of one process, however the capture is cut, and whatever happens to the tasks."""
+"""Tables on Spark equal those of one process, for any division of the capture and any fate of the tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: the one that runs is taken, an embedded one starts quietly and leaves nothing."""
+"""Sessions: a running one is used; an embedded one starts quietly and leaves nothing behind."""
 
 from __future__ import annotations
 

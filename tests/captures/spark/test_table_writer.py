@@ -1,4 +1,4 @@
-"""Tasks that write: each by itself, in this process, as Spark would call them."""
+"""Tasks that write: each alone, in this process, called as by Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def task_of(read: MergeResult, staged: StagingFolder = NOWHERE, **more: Any) -> 
 
 
 def run(task: Callable[[Iterator[Any]], Iterator[Any]], **columns: list[Any]) -> dict[int, TaskResult]:
-    """What a task gives for rows."""
+    """Return the output of a task for rows."""
     batch = pa.RecordBatch.from_pydict(columns)
     found = [row for made in task(iter([batch])) for row in columns_of(made, "part", "data")]
     return {part: unpack(data) for part, data in found}

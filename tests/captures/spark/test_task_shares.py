@@ -1,4 +1,4 @@
-"""What needs all exchanges is shared without gaps, and without anything twice."""
+"""Work that needs all exchanges is divided without gaps or overlaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the tables share: captures, and their tables as rows."""
+"""Shared code for tests of tables: captures, and their tables as rows."""
 
 from __future__ import annotations
 

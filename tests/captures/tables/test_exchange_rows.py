@@ -1,4 +1,4 @@
-"""Rows of exchanges say what ``read --json`` and ``stats`` say of the same captures."""
+"""Rows of exchanges agree with ``read --json`` and ``stats`` for the same captures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows come into a folder by date and hour, all of a run or none, and are known again."""
+"""Rows go into a folder by date and hour, all of a run or none, and inputs are recognised again."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_waiting_rows_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_several_tasks_and_attempts(tmp_path: Path) -> None:
-    """What tasks write is theirs until it is committed; attempts that were not taken leave nothing."""
+    """Files of tasks are private until committed; discarded attempts leave nothing."""
     out = tmp_path / "out"
     folder = open_folder(str(out))
     staged = pickle.loads(pickle.dumps(folder.staged))
@@ -307,7 +307,7 @@ def test_a_file_that_has_grown_is_read_again_with_the_others_of_its_run(tmp_path
 
 # ---------------------------------------------------------------- runs that die
 def killed(died: Folder) -> None:
-    """Let the process of a run end, which frees its lock and leaves all else."""
+    """End the process of a run, which frees its lock and leaves everything else."""
     assert died._lock is not None
     died._lock.release()
 
@@ -390,7 +390,7 @@ def test_a_folder_with_tables_is_not_written_to_unasked(tmp_path: Path) -> None:
     "how", [{}, {"append": True}, {"overwrite": True}], ids=["new", "append", "overwrite"]
 )
 def test_the_folders_of_others_are_left_alone(tmp_path: Path, how: dict[str, Any]) -> None:
-    """What Spark has written looks much alike: nothing of it may be removed."""
+    """Spark's output looks similar: none of it may be removed."""
     other = tmp_path / "exchanges" / "part-00000-0a1b2c3d-1111-2222-3333-444455556666-c000.snappy.parquet"
     other.parent.mkdir()
     other.write_text("mine")

@@ -1,4 +1,4 @@
-"""What a run tells afterwards."""
+"""The summary of a run."""
 
 from __future__ import annotations
 

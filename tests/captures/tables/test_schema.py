@@ -1,4 +1,4 @@
-"""The schema is stable, keeps its own rules, and is what the documentation says."""
+"""The schema is stable, follows its own rules, and matches the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the whole say what the analyses say that the commands show, also where several processes make a part each."""
+"""Rows about whole captures agree with the analyses of the commands, even if several processes each make a part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames to feed, and events as short lines to compare with.
+"""Frames to feed, and events as short lines for comparison.
 
 Request header v1 and response header v0: RequestHeader.json and ResponseHeader.json of Apache Kafka.
 """
@@ -77,7 +77,7 @@ def produce(
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Bytes without structure: bodies and garbage in which no frame is found by chance."""
+    """Bytes without structure: bodies and garbage that do not contain a frame by chance."""
     return random.Random(seed).randbytes(size)
 
 
@@ -100,7 +100,7 @@ def brief(event: Event) -> str:
 
 @dataclass
 class Playbook:
-    """A conversation and what is fed to it, in order: ``play(request(1), Broker(response(1)))``."""
+    """A conversation, played in order: ``play(request(1), Broker(response(1)))``."""
 
     midstream: bool = False
     limits: Limits | None = None
@@ -122,7 +122,7 @@ class Playbook:
         return self
 
     def expect(self, *lines: str) -> Playbook:
-        """Compare all events since the last time."""
+        """Compare all events since the last call."""
         told = [brief(event) for event in self.conversation.events()]
         assert told == list(lines), "\n".join(("told:", *told, "expected:", *lines))
         return self

@@ -62,7 +62,7 @@ def test_frames_know_their_place_header_and_payload() -> None:
     ("client_id", "known"), [("orders", True), ("a\0b", True), ("client-1", True), ("client-63", False)]
 )
 def test_all_client_ids_go_with_a_connection_to_another_reader(client_id: str, known: bool) -> None:
-    """Any of them proves a request behind a loss, not only the latest one's; the first ones are kept."""
+    """Any of them confirms a request after a loss, not only the latest one; the first ones are kept."""
     names = ["orders", "a\0b", *(f"client-{number}" for number in range(MAX_CLIENT_IDS))]
     play = Playbook()
     for correlation_id, name in enumerate(names):
@@ -144,7 +144,7 @@ def test_an_api_versions_error_is_an_answer() -> None:
 
 
 def test_client_ids_that_are_no_text() -> None:
-    """The first request has to decode; behind it the ID proves nothing, and need not."""
+    """The first request must decode; after it, the ID proves nothing, and need not."""
     odd = request(1, client_id="a\0b")
     play = Playbook()
     for at in range(len(odd)):
@@ -170,7 +170,7 @@ def test_client_ids_that_are_no_text_are_found_again_behind_a_gap() -> None:
 
 
 def test_a_beginning_that_only_looks_like_a_request() -> None:
-    """API, version and length fit, but neither is the client ID text nor the body that of the API."""
+    """API, version and length are valid, but the client ID is not text, and the body is not of that API."""
     for body in (b"", b"\0\0\0\0\0", noise(300)):
         play = Playbook().client(request(1, body, client_id="a\0b"), noise(70_000))
         assert [brief(event).split(":")[0] for event in play.conversation.events()] == ["foreign client 0"]
@@ -341,7 +341,7 @@ def test_payloads_in_flight_are_bounded() -> None:
 
 @pytest.mark.parametrize("broker_first", [False, True])
 def test_the_first_request_of_a_side_may_have_the_first_correlation_id(broker_first: bool) -> None:
-    """Clients count from 0: without the handshake it is paired, unless the broker spoke before it."""
+    """Clients count from 0: without a handshake it is paired, unless the broker sent data before it."""
     conversation = Conversation(midstream=True)
     asked, answered = request(0), response(0)
     order = [(Side.CLIENT, asked), (Side.BROKER, answered)]

@@ -1,4 +1,4 @@
-"""Gaps: what is kept of a damaged frame, and where framing goes on."""
+"""Gaps: what is kept of a damaged frame, and where framing resumes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_hole_over_the_header_of_a_request() -> None:
 def test_a_hole_beyond_the_end_of_a_response_looks_for_the_next() -> None:
     answers = [response(number, noise(200, number)) for number in range(1, 5)]
     play = Playbook().client(*map(request, range(1, 5))).broker(answers[0][:100])
-    # the rest of 1, and 2 but for its last 50 bytes
+    # the rest of 1, and 2 except its last 50 bytes
     play.gap(Side.BROKER, 266).broker(answers[1][-50:], answers[2], answers[3])
     *_, damaged, skipped, unanswered, third, fourth = play.conversation.events()
     assert brief(damaged) == "answered 1/1"

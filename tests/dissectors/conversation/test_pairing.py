@@ -8,7 +8,7 @@ from dissectors.conversation.pairing import Pairing
 
 
 class Ledger:
-    """A pairing, and what it said: request start or None, response start or None, outcome."""
+    """A pairing and its results: request start or None, response start or None, outcome."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -21,7 +21,7 @@ class Ledger:
             self.pairing.expect(RequestFrame(self.place, self.place, b"", correlation_id, 3, 1, "c"))
 
     def answer(self, correlation_id: int) -> int | None:
-        """Return the place of the request that was answered."""
+        """Return the position of the answered request."""
         found = self.pairing.answer(ResponseFrame(0, 0, b"", correlation_id))
         return found.start if found else None
 

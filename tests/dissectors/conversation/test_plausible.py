@@ -65,7 +65,7 @@ def test_grades(data: bytes, grade: int) -> None:
     ids=["control character", "newer", "Latin-1", "text"],
 )
 def test_client_ids_that_are_no_text(data: bytes, in_step: int, elsewhere: int) -> None:
-    """In step any will do with a known API and version; elsewhere one that the connection has used before."""
+    """In sync, any ID is accepted with a known API and version; elsewhere, only one used on the connection before."""
     assert (judge(data, in_step=True), judge(data)) == (in_step, elsewhere)
     used = (as_shown(b"a\nb"), as_shown(b"Ger\xe4t"))
     assert judge(data, odd_ids=used) == (WEAK if in_step == IMPLAUSIBLE else STRONG)
@@ -84,7 +84,7 @@ def test_client_ids_that_are_no_text(data: bytes, in_step: int, elsewhere: int) 
     ids=["classic", "empty", "flexible", "tagged"],
 )
 def test_requests_that_prove_themselves(key: int, version: int, body: bytes, client_id: bytes) -> None:
-    """Every byte belongs to a known layout; with one more or one less nothing is proven."""
+    """Every byte belongs to a known layout; with one more or one less, nothing is proven."""
     payload = struct.pack(">hhih", key, version, 7, len(client_id)) + client_id + body
     assert decodes(payload)
     assert not decodes(payload + b"\0")

@@ -1,4 +1,4 @@
-"""What holds for every conversation: segmentation, interleaving, garbage and gaps."""
+"""Invariants of every conversation: segmentation, interleaving, garbage and gaps."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from tests.dissectors.conversation.streams import (
     response,
 )
 
-#: one thing that was sent: whose, and its bytes
+#: one transmission: its sender and bytes
 Step = tuple[Side, bytes]
 
 
 @dataclass
 class Script:
-    """A conversation as it happened, in causal order, and its answered exchanges as stream ranges."""
+    """A conversation in causal order, and its answered exchanges as stream ranges."""
 
     steps: list[Step] = field(default_factory=list)
     exchanges: list[tuple[tuple[int, int], tuple[int, int]]] = field(default_factory=list)
@@ -125,7 +125,7 @@ def cut_up(steps: list[Step], seed: int, largest: int) -> list[Step]:
     return pieces
 
 
-#: enough for every run; the properties were developed with thousands
+#: enough for every run; the properties were developed with thousands of examples
 FEW = 60
 
 
@@ -155,7 +155,7 @@ def test_interleaving_does_not_matter(script: Script, dice: random.Random) -> No
 @given(scripts(sasl=False, frames=40), st.data())
 @settings(max_examples=FEW, deadline=None)
 def test_garbage_between_frames_costs_little(script: Script, data: st.DataObject) -> None:
-    """Exchanges before the garbage are found, none is wrong, and enough frames later all are again."""
+    """Exchanges before the garbage are found, none is wrong, and enough frames later all are found again."""
     place = data.draw(st.integers(0, len(script.steps)))
     side = data.draw(st.sampled_from(Side))
     junk = data.draw(st.one_of(st.binary(min_size=1, max_size=300), st.integers(1, 400).map(noise)))
@@ -185,7 +185,7 @@ def test_any_bytes_are_taken(steps: list[Step], midstream: bool) -> None:
     assert not conversation._pairing.queue
 
 
-#: bytes, frames that are legal or not, holes (None: of unknown length), the end of a side
+#: bytes, valid or invalid frames, holes (None: of unknown length), the end of a side
 ACTIONS = st.one_of(
     st.binary(max_size=60),
     st.builds(request, st.integers(-1, 3), key=st.sampled_from([0, 3, 7, 17, 99]), version=st.integers(0, 1)),
@@ -247,7 +247,7 @@ def test_what_a_hostile_stream_makes_it_hold_is_bounded() -> None:
 def test_gaps_cost_only_what_they_touch(script: Script, data: st.DataObject) -> None:
     """Every exchange outside the damage is recovered, and none is wrong.
 
-    Outside means: no byte of either frame is missing, and none of the frame before it, whose end finds it.
+    Outside means that no byte is missing of either frame, or of the frame before it, whose end locates it.
     """
     holes: dict[Side, list[tuple[int, int]]] = {Side.CLIENT: [], Side.BROKER: []}
     for side in Side:

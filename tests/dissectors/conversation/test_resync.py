@@ -23,7 +23,7 @@ def due(*ids: int, lost: bool = False) -> Responses:
 
 
 def find(data: bytes, evidence: Evidence, anchor: int = 0, *, final: bool = False) -> int | None:
-    """Search all at once and byte by byte: both find the same, and the latter as soon as it can."""
+    """Search all at once and byte by byte: both find the same, the latter as soon as possible."""
     at_once = Search(0, anchor).find(data, 0, evidence, final=final)
     search = Search(0, anchor)
     for stop in range(1, len(data) + 1):
@@ -85,7 +85,7 @@ def test_a_candidate_larger_than_the_window_is_dropped() -> None:
 
 
 def test_a_large_candidate_does_not_hold_up_others() -> None:
-    # 200: a header that announces 9,000 bytes; behind it, two requests that prove each other
+    # 200: a header that announces 9,000 bytes; after it, two requests that confirm each other
     lure = request(1, bytes(9000))[:40]
     assert find(JUNK + lure + request(6) + request(7), about(), -1) == 240
 
@@ -179,7 +179,7 @@ def test_a_capture_of_one_direction(side: Side) -> None:
 
 
 def test_a_capture_of_kafka_inside_a_record_is_not_taken_for_the_stream() -> None:
-    # resynchronising inside a Produce whose records hold requests: their IDs do not go on from the last one
+    # resynchronising inside a Produce whose records contain requests: their IDs do not continue from the last one
     inner = b"".join(request(each, client_id="other") for each in range(2))
     play = (
         Playbook()

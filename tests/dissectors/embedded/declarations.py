@@ -1,4 +1,4 @@
-"""Every message declared in :mod:`dissectors.embedded`, for the tests that take them all."""
+"""Every message declared in :mod:`dissectors.embedded`, for tests of all of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def messages(*modules: ModuleType) -> dict[str, Message]:
 
 
 def layouts() -> Iterator[MessageVersion]:
-    """Every layout of every message, those of earlier releases included."""
+    """Every layout of every message, including those of earlier releases."""
     for message in messages(*KAFKAS, *OURS).values():
         for version in message.versions:
             yield message[version]
@@ -61,12 +61,12 @@ def layouts() -> Iterator[MessageVersion]:
 
 
 class EmbeddedValues(Values):
-    """Draws values of Java's strings too."""
+    """Also draws values of Java strings."""
 
     def draw(self, con: wire.WireType, depth: int = 0) -> Any:
         if isinstance(con, streams_assignment.ModifiedUtf8):
             return self.rng.choice((*TEXTS, "nul \0 inside"))
         if isinstance(con, streams_assignment.Utf16):
-            # a name without characters is how null is written
+            # null is written as an empty name
             return self.rng.choice(TEXTS) or None
         return super().draw(con, depth)

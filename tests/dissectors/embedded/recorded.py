@@ -13,7 +13,7 @@ from tests.reference import captures_dir
 
 
 class RecordedField(NamedTuple):
-    """One bytes field: what it holds, what its surroundings tell, and the recording it is from."""
+    """One bytes field: its content, its context, and its recording."""
 
     content: str
     data: bytes
@@ -39,7 +39,7 @@ def recorded() -> Iterator[RecordedField]:
                     yield RecordedField(content, data, hints, origin)
 
 
-# what a request tells about its response, by connection and correlation ID
+# context for the response from its request, by connection and correlation ID
 _Asked = dict[tuple[str, int], Hints]
 
 

@@ -1,4 +1,4 @@
-"""The door of the package: what it imports, what it promises for any bytes."""
+"""The interface of the package: its imports, and its guarantees for arbitrary bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GSSAPI tokens, laid out by hand after the RFCs: no recording has Kerberos."""
+"""GSSAPI tokens, written by hand from the RFCs: no recording has Kerberos."""
 
 from __future__ import annotations
 

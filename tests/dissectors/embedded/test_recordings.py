@@ -31,7 +31,7 @@ def decoded() -> list[tuple[RecordedField, EmbeddedValue]]:
 
 
 def made_up(field: RecordedField) -> bool:
-    """What no client library wrote: sweeps fill bytes fields with "sweep", raw error tests with a bare 0."""
+    """Return whether no client library wrote it: sweeps fill fields with "sweep", raw error tests with a bare 0."""
     if "_sweep" in field.origin:
         return field.data == b"sweep"
     return "_errors" in field.origin and field.data == b"\0\0"

@@ -14,7 +14,7 @@ headers = st.lists(
 
 @st.composite
 def record_lists(draw: st.DrawFn, *, with_headers: bool = True, start: int | None = None) -> list[Record]:
-    """Records with rising offsets and gaps as compaction leaves them; timestamps go up and down."""
+    """Records with rising offsets and gaps as left by compaction; timestamps go up and down."""
     count = draw(st.integers(0, 8))
     offset = draw(st.integers(0, 1 << 40)) if start is None else start
     base = draw(st.integers(1, 1 << 42))

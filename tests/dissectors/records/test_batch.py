@@ -1,4 +1,4 @@
-"""Batch headers, checksums, and reading a batch that is not sound."""
+"""Batch headers, checksums, and reading of damaged batches."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_batches_of_a_message_share_what_it_may_cost(codec: Codec, monkeypatch: 
     with limits(message_records=25):
         budget = message_budget()
         read = [one.read(budget) for _ in range(3)]
-        monkeypatch.setattr(Batch, "payload", None)  # where nothing is left, nothing is decompressed
+        monkeypatch.setattr(Batch, "payload", None)  # nothing is decompressed if nothing is left
         read.append(one.read(budget))
     assert [len(records) for records, _ in read] == [10, 10, 5, 0]
     assert [[limit_of(problem) for problem in problems] for _, problems in read] == [

@@ -1,4 +1,4 @@
-"""What is built is read back, in every magic and codec."""
+"""Built records are read back, in every magic and codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codecs: containers as real clients write them, what is recovered from broken ones, and bombs."""
+"""Codecs: containers as written by real clients, recovery of damaged ones, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_zstd_that_shrinks_more_than_the_first_guess() -> None:
 
 
 def test_zstd_frames_behind_an_empty_one() -> None:
-    """The library says of a first frame of size 0 that there is nothing, and looks no further."""
+    """The library treats a first frame of size 0 as the end, and does not read further."""
     empty, more = (zstandard.ZstdCompressor().compress(data) for data in (b"", PLAIN))
     assert decompress(Codec.ZSTD, empty) == b""
     assert decompress(Codec.ZSTD, empty + more) == PLAIN
@@ -194,7 +194,7 @@ def test_corruption_keeps_the_start(codec: Codec) -> None:
     assert problem is not None
     assert not isinstance(problem, LimitReached)
     assert len(data) > 10_000
-    # What was decoded from before the damage is right; of the damaged block nothing is promised.
+    # Data decoded before the damage is right; the content of the damaged block is undefined.
     assert data[:10_000] == PLAIN[:10_000]
 
 

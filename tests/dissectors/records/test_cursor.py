@@ -1,4 +1,4 @@
-"""The cursor: nodes of what was read, also where reading fails."""
+"""The cursor: nodes of the data read, even if reading fails."""
 
 from __future__ import annotations
 

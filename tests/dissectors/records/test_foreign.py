@@ -1,4 +1,4 @@
-"""Batches that kafka-python 3.0.12 encodes, read by us, and ours read by it."""
+"""Batches encoded by kafka-python 3.0.12 and read by us, and ours read by it."""
 
 from __future__ import annotations
 

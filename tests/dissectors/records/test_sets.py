@@ -1,4 +1,4 @@
-"""Records fields: how entries follow each other, and the ways a field ends."""
+"""Records fields: sequences of entries, and the ways a field ends."""
 
 from __future__ import annotations
 

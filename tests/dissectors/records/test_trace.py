@@ -1,4 +1,4 @@
-"""The traced reading: every byte accounted for, nothing lost at a fault."""
+"""The traced reading: every byte is covered, and nothing is lost at an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS = [Record(n, 1000, b"key", b"value", (("h", None),)) for n in range(10)]
 
 
 def leaves(nodes: list[Node]) -> Iterator[Node]:
-    """The nodes that take up bytes, down to where another buffer begins."""
+    """The nodes that cover bytes, down to the beginning of another buffer."""
     for node in nodes:
         if node.children and node.buffer is None:
             yield from leaves(node.children)
@@ -38,7 +38,7 @@ def leaves(nodes: list[Node]) -> Iterator[Node]:
 
 
 def assert_tiled(nodes: list[Node], start: int, end: int) -> None:
-    """Nodes follow each other without gap or overlap; so do those in decompressed buffers."""
+    """Assert that nodes follow each other without gap or overlap, also in decompressed buffers."""
     for leaf in leaves(nodes):
         assert leaf.start == start
         start = leaf.end

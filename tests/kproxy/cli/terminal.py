@@ -1,4 +1,4 @@
-"""A program in a terminal of its own, as a user has it."""
+"""A program in its own terminal."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _CONTROL = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 
 
 class Terminal:
-    """Runs a kproxy command whose controlling terminal is here.
+    """Runs a kproxy command with this object as its controlling terminal.
 
-    :param stdin: what standard input is, the terminal if None
-    :param stderr: likewise
+    :param stdin: its standard input, by default the terminal
+    :param stderr: its standard error, by default the terminal
     """
 
     def __init__(
@@ -69,20 +69,20 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
 
     def until(self, text: str) -> str:
-        """Read until a text was shown; return all that was, without control sequences."""
+        """Read until a text was shown; return all output without control sequences."""
         deadline = time.monotonic() + PATIENCE
         while text not in self.text:
             assert self._read(deadline), f"{text!r} was not shown:\n{self.text}"
         return self.text
 
     def shows(self, text: str) -> None:
-        """Read until a text stands on the screen, however it came there: what is drawn is only what has changed."""
+        """Read until a text is on the screen, however it was drawn: programs redraw only changes."""
         deadline = time.monotonic() + PATIENCE
         while text not in (screen := self.screen):
             assert self._read(deadline), f"{text!r} is not on the screen:\n{screen}"
 
     def shows_reversed(self, text: str) -> None:
-        """Read until a text stands on the screen in reverse video."""
+        """Read until a text is on the screen in reverse video."""
         deadline = time.monotonic() + PATIENCE
         while text not in self.reversed:
             assert self._read(deadline), f"{text!r} is not in reverse video:\n{self.screen}"
@@ -94,7 +94,7 @@ class Terminal:
 
     @property
     def reversed(self) -> str:
-        """What stands on the screen in reverse video."""
+        """The text on the screen in reverse video."""
         lines = self._screen.buffer
         return "".join(
             lines[y][x].data
@@ -104,12 +104,12 @@ class Terminal:
         )
 
     def look(self, seconds: float = 0.1) -> None:
-        """Read what is shown, as long as that takes: a program whose terminal nobody reads has to wait."""
+        """Read output for a while: a program blocks if nobody reads from its terminal."""
         self._read(time.monotonic() + seconds)
 
     @property
     def text(self) -> str:
-        """What was shown so far, without control sequences."""
+        """The output so far, without control sequences."""
         return _CONTROL.sub(b"", self.said).decode(errors="replace")
 
     def type(self, keys: str) -> None:
@@ -117,7 +117,7 @@ class Terminal:
         os.write(self._fd, keys.encode())
 
     def end(self) -> int:
-        """Wait for the end; return the exit code."""
+        """Wait for the program to exit; return the exit code."""
         deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
             pass
@@ -129,19 +129,19 @@ class Terminal:
             return False
         try:
             more = os.read(self._fd, 1 << 16)
-        except OSError:  # EIO: the other side is closed
+        except OSError:  # EIO: the other end is closed
             return False
         self.said += more
         self._stream.feed(more)
         return bool(more)
 
     def hang_up(self) -> None:
-        """Close the terminal, as when its window is closed."""
+        """Close the terminal, like closing its window."""
         os.close(self._fd)
         self._fd = -1
 
     def close(self) -> None:
-        """End it, whatever it does."""
+        """Kill the program."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

@@ -1,4 +1,4 @@
-"""What ``kproxy proxy --authenticate`` refuses on its command line, and what ``--force`` allows."""
+"""Combinations of options that ``kproxy proxy --authenticate`` rejects, and those that ``--force`` allows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ sasl.oauthbearer.token.endpoint.url=file:///no/such/token
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """Return a list of the settings with which the proxy would have started."""
+    """Return a list that receives the settings of the proxy instead of starting it."""
     taken: list[Settings] = []
 
     def proxy_run_of(settings: Settings, *_: Any, **__: Any) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""How commands are told which brokers to talk to."""
+"""Options that tell commands which brokers to connect to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--cache``: commands print what they print without it, the first time and the next."""
+"""``--cache``: the output of commands is the same as without it, on the first run and the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that look at a whole capture say of how the reading went."""
+"""Notices about the reading, printed by commands that read a whole capture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.cli import main
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
-# half of its responses, librdkafka's mock refusing ApiVersions v4, have bytes behind their end
+# half of its responses have trailing bytes: librdkafka's mock broker rejecting ApiVersions v4
 BROKEN = ROOT / "tests" / "data" / "captures" / "01_mock_java_throttle_bug.pcap"
 COMMANDS = [
     ("groups",),

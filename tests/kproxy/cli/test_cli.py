@@ -1,4 +1,4 @@
-"""The command line as a whole: help, version, start-up, and what it does not import."""
+"""The command line as a whole: help, version, start-up, and modules that it must not import."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
 
 @pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
-    # start-up is spent on imports: what is not imported cannot be slow
+    # start-up time is spent on imports: modules that are not imported cannot slow it down
     code = (
         "import sys\nfrom kproxy.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"

@@ -1,4 +1,4 @@
-"""Several clusters behind one proxy, as its options and the configuration file name them."""
+"""Several clusters behind one proxy, by options and the configuration file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ client-tls = true
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Settings]:
-    """The settings of the proxies that were started; none really runs."""
+    """Return a list that receives the settings of proxies instead of starting them."""
     monkeypatch.chdir(tmp_path)
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -43,13 +43,13 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Settings]:
 
 
 def proxy(*arguments: str, tables: str = "") -> str:
-    """Start a proxy; return what is wrong."""
+    """Start a proxy; return its error message."""
     Path("kproxy.toml").write_text(tables)
     return CliRunner().invoke(main, ["proxy", *arguments]).stderr
 
 
 def brief(settings: Settings) -> list[tuple[str, str, int]]:
-    """Name, bootstrap hosts and port of each cluster."""
+    """Return name, bootstrap hosts and port of each cluster."""
     return [
         (each.name, " ".join(host for host, _ in each.bootstrap), each.listen[1])
         for each in settings.clusters

@@ -1,4 +1,4 @@
-"""What commands have in common: the progress of long work."""
+"""Common parts of commands: the progress of long operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.cli import common
 
 
 class Terminal(io.StringIO):
-    """Standard error on a terminal."""
+    """Standard error as a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -25,7 +25,7 @@ def test_progress_is_for_people_and_long_work(
 ) -> None:
     written = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    items = range(1, total + 1, 2)  # those that fit a filter
+    items = range(1, total + 1, 2)  # those that match a filter
     assert list(common.with_progress(items, lambda item: item, total, "adding up")) == list(items)
     assert ("adding up" in written.getvalue()) == shown
     assert ("100%" in written.getvalue()) == shown

@@ -1,7 +1,7 @@
-"""The completion scripts at work: each shell is asked what it would offer for a line that is being typed.
+"""The completion scripts in use: each shell is asked for its completions of a partial line.
 
-bash and zsh complete in their line editors only, so the functions of the scripts are called as these would, with the
-builtins replaced by functions that print what they are given. fish has ``complete -C`` for that.
+bash and zsh complete only in their line editors, so the tests call the scripts' functions as these would, with builtins
+replaced by functions that print their arguments. fish has ``complete -C`` for that.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TYPED = {
 
 @pytest.fixture
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """What a shell offers for a line, without descriptions."""
+    """Return a function for the completions that a shell offers for a line, without descriptions."""
     command = tmp_path / "bin" / "kproxy"
     command.parent.mkdir()
     root = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def offer(shell: str, line: str) -> list[str]:
         if shutil.which(shell) is None:
             pytest.skip(f"{shell} is not installed")
-        # the word that is being typed may have no closing quote, and editors hand it over with the one there is
+        # the word being completed may lack its closing quote, and editors pass it with the opening one
         before, quote, rest = line.partition('"')
         words = [*before.split(" ")[:-1], f"{quote}{rest}"] if quote else line.split(" ")
         quoted = " ".join(map(shlex.quote, words))

@@ -47,7 +47,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, list(arguments))
 
 
-# ------------------------------------------------------------ what goes first
+# ------------------------------------------------------------ precedence
 @pytest.mark.slow
 def test_command_line_environment_profile_file_default(monkeypatch: pytest.MonkeyPatch) -> None:
     write("[read]\ncount = 4\njson = true\n[profile.few.read]\ncount = 3\n")
@@ -109,7 +109,7 @@ def test_options_before_the_command_and_of_inner_commands() -> None:
     )
 
 
-# ------------------------------------------------------------ what is refused
+# ------------------------------------------------------------ errors
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -276,8 +276,8 @@ def test_a_letter_means_one_thing() -> None:
 
 
 def test_an_option_takes_the_same_everywhere() -> None:
-    """One connection is followed, several may be exported; tables may be written where only a cluster can look;
-    captures know brokers by address, clusters by ID."""
+    """Exceptions: one connection is followed, several may be exported; tables may be written to places that only a
+    cluster can access; captures identify brokers by address, clusters by ID."""
     takes: dict[str, set[str]] = {}
     for _, option in all_options():
         takes.setdefault(option.key, set()).add("flag" if option.is_flag else type(option.type).__name__)
@@ -305,7 +305,7 @@ def test_former_spellings_go_on_with_a_note(arguments: tuple[str, ...], note: st
 
 
 def test_variables_are_told_apart() -> None:
-    """No two options are set by one variable, and none by those that mean something else."""
+    """No two options share a variable, and none uses a variable with another meaning."""
     variables = [option.variable(ctx) for ctx, option in all_options() if option.configurable]
     assert len(variables) == len(set(variables))
     assert not {"KPROXY_LIMITS", "KPROXY_CONFIG", "KPROXY_PROFILE", "KPROXY_SPARK_LOG"} & set(variables)

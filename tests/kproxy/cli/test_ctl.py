@@ -1,4 +1,4 @@
-"""``kproxy ctl``, against a plane with scripted answers."""
+"""``kproxy ctl`` with scripted responses of the plane."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RULE = {
 
 
 class ScriptedPlane(FakePlane):
-    """Answers every command, and remembers what it was asked."""
+    """Answers every command, and stores the commands it received."""
 
     def __init__(self, path: Path) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -177,7 +177,7 @@ def test_a_command_that_leaves_at_once_ends_no_holds(plane: ScriptedPlane) -> No
     assert plane.left == 0
 
 
-# ------------------------------------------------------------ which proxy
+# ------------------------------------------------------------ selecting a proxy
 def test_without_a_proxy_it_says_so() -> None:
     result = ctl("status")
     assert (result.exit_code, result.stderr) == (

@@ -35,7 +35,7 @@ def shape(*arguments: str | Path) -> dict:
     return json.loads(run("--json", *arguments).stdout)
 
 
-# What was done in the sample is in tests/data/groups/truth/21_k430_java_eager_range.json: m3 was killed, others left.
+# The truth about the sample is in tests/data/groups/truth/21_k430_java_eager_range.json: m3 was killed, others left.
 def test_what_is_said_of_the_sample() -> None:
     text = run("--only", "session_timeouts", SAMPLE).stdout
     assert "\n1 finding: 1 medium.\n\nMEDIUM  (1 finding)\n" in text
@@ -124,10 +124,10 @@ def test_markdown() -> None:
     assert "\n## HIGH  (1 finding)\n\n### " in text
     assert (
         "\n- about: group gms, GROUP_MAX_SIZE_REACHED  \\[group_full\\]\n" in text
-    )  # no more escapes than it takes
+    )  # no more escapes than necessary
 
 
-# ------------------------------------------------------------ what is chosen
+# ------------------------------------------------------------ selection
 @pytest.mark.slow
 def test_a_selection_of_exchanges() -> None:
     assert shape("--only", "commit_failures", "-Y", "client_id == m2", PAUSED)["findings"]
@@ -215,7 +215,7 @@ def test_a_finding_comes_before_what_was_lost() -> None:
     assert run("--only", "group_full", "--fail-on", "high", FULL, WRONG).exit_code == 4
 
 
-# ------------------------------------------------------------ captures that grow
+# ------------------------------------------------------------ growing captures
 def started(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "kproxy", "diagnose", "--utc", "--follow", *arguments]
     pipe = subprocess.PIPE
@@ -254,4 +254,4 @@ def test_a_folder_is_followed(tmp_path: Path) -> None:
             file.write(data[len(data) // 2 :])
             process.send_signal(signal.SIGINT)
             (finding,) = json.loads(process.stdout.read())["findings"]
-    assert finding["count"] >= 3  # what came last may not have been read any more
+    assert finding["count"] >= 3  # the last exchanges may not have been read

@@ -84,7 +84,7 @@ def test_wrong_usage(arguments: list[str | Path], said: str) -> None:
 
 def test_a_window_in_which_nothing_is() -> None:
     result = run("--against", "..5s", "--window", "1h..2h", STOPPED)
-    assert result.exit_code == 3  # requests of the recording have bytes after their end
+    assert result.exit_code == 3  # requests of the recording have trailing bytes
     assert result.stdout.startswith("There is nothing in 1h..2h")
 
 

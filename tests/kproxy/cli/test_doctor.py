@@ -1,4 +1,4 @@
-"""``kproxy doctor``: for people, for programs, and its exit code."""
+"""``kproxy doctor``: its text output, its JSON output, and its exit code."""
 
 from __future__ import annotations
 

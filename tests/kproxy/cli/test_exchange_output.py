@@ -25,7 +25,7 @@ def test_the_first_signal_stops_and_the_second_does_what_it_always_does(number: 
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    """So that nohup, and jobs in the background of a script, go on."""
+    """This keeps nohup and background jobs of scripts running."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with ended_by_signals(pytest.fail):

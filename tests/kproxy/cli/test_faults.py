@@ -1,4 +1,4 @@
-"""What strangers may send, and errors of ours that it brings out: no command ends by it, and each says so."""
+"""Invalid input from strangers, and internal errors that it triggers: no command dies, and each reports the error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rows_of(out: Path, table: str) -> list[dict[str, Any]]:
 
 
 def ask_raw(connection: Connection, at: int, key: int, version: int, body: bytes = bytes(8)) -> None:
-    """Ask what no declaration has, and be answered."""
+    """Send a request that no declaration covers, with a response."""
     connection.asked += 1
     head = struct.pack(">hhih", key, version, connection.asked, 3) + b"app"
     connection._send(framed(head + body), at, from_client=True)
@@ -60,7 +60,7 @@ def ask_raw(connection: Connection, at: int, key: int, version: int, body: bytes
 
 @pytest.fixture(scope="module")
 def negative(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Requests with versions and APIs that there are not, among others."""
+    """Return a capture with requests of nonexistent versions and APIs, among others."""
     recording = Recording()
     for at, (key, version) in enumerate([(3, -1), (1, -32768), (3, 32767), (18, -7), (999, -1), (32767, 5)]):
         app = recording.connection("app", at=20 * at)
@@ -213,9 +213,9 @@ def test_more_records_than_a_column_holds_are_unknown(
     assert row["leader_id"] == 1
 
 
-# ---------------------------------------------------------------- faults that are planted
+# ---------------------------------------------------------------- planted errors
 def failing(on: Callable[[Exchange], bool], does: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what fails with some exchanges, and does what it did with others."""
+    """Return a wrapper that fails for some exchanges, and calls the original for others."""
 
     def fail(self: Any, exchange: Exchange, *more: Any, **options: Any) -> Any:
         if on(exchange):
@@ -235,9 +235,9 @@ def plant(
     number: int = 17,
     on: Callable[[Exchange], bool] | None = None,
 ) -> None:
-    """Let a method fail with an exchange, which is its first argument.
+    """Make a method fail for an exchange, which is its first argument.
 
-    :param on: with which; that of `number` by default
+    :param on: condition for the exchange; by default it has the given `number`
     """
     module, name, method = where.rsplit(".", 2)
     kind = getattr(__import__(module, fromlist=[name]), name)
@@ -296,7 +296,7 @@ def test_a_fault_ends_no_command(
     assert result.exit_code == 3
     assert f"kproxy: exchange {number}: {doing} failed: KeyError: 'planted'" in result.stderr
     assert "Please report" in result.stderr
-    assert len(result.stdout) > 100  # the rest went on
+    assert len(result.stdout) > 100  # the rest is printed
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -310,7 +310,7 @@ def test_a_fault_in_a_table_of_stats_leaves_the_others(
     result = run("stats", *options, SAMPLE)
     assert result.exit_code == 3
     assert "the table topic failed: KeyError: 'planted'" in result.stderr
-    assert len(result.stdout) > 100  # the rest went on
+    assert len(result.stdout) > 100  # the rest is printed
 
 
 _LOOKED_AT = {
@@ -321,11 +321,11 @@ _LOOKED_AT = {
     "api-versions": "ApiVersions",
     "diff": "ApiVersions",
 }
-"""APIs of which commands look at the exchanges that do not look at all."""
+"""APIs whose exchanges are read by commands that do not read all exchanges."""
 
 
 def _number_of(command: str) -> int:
-    """Return the number of an exchange that a command looks at."""
+    """Return the number of an exchange that a command reads."""
     wanted = _LOOKED_AT[command]
     for line in run("read", "--json", SAMPLE).stdout.splitlines():
         told = json.loads(line)
@@ -350,7 +350,7 @@ def test_a_fault_of_decoding_is_told_and_shown(monkeypatch: pytest.MonkeyPatch) 
     lines = result.stdout.splitlines()
     assert len(lines) == 403
     assert "an internal error in kproxy: decoding failed: RecursionError: planted" in lines[17]
-    # decoded by several processes, the faults of all are told
+    # errors are reported even if several processes decode
     told = run("read", "--json", SAMPLE)
     assert told.exit_code == 3
     assert "exchange 17: decoding failed: RecursionError: planted" in told.stderr
@@ -397,7 +397,7 @@ def test_a_rule_that_fails_is_shown_the_next_exchange(monkeypatch: pytest.Monkey
         seen.append(exchange.number)
 
     monkeypatch.setattr(RefusedByKafka4, "add", add)
-    monkeypatch.setattr(RefusedByKafka4, "deciding", lambda *_: None)  # it is shown all of them
+    monkeypatch.setattr(RefusedByKafka4, "deciding", lambda *_: None)  # it is passed all of them
     expected = json.loads(run("diagnose", "--json", "--skip", "refused_by_kafka_4", SAMPLE).stdout)
     seen.clear()
     result = run("diagnose", "--json", SAMPLE)
@@ -536,7 +536,7 @@ def test_a_value_that_its_column_does_not_hold_is_null(
     assert rows[number]["batches"] is not None
 
 
-# ---------------------------------------------------------------- what is made in the end
+# ---------------------------------------------------------------- results at the end
 def broken(*_: Any, **__: Any) -> Any:
     raise KeyError("planted")
 
@@ -612,7 +612,7 @@ def test_a_connection_that_cannot_be_read_on_ends_no_other(
     for number in range(3):
         app = recording.connection(f"app{number}")
         if number:
-            # without its SYN it takes the thorough way
+            # without its SYN it takes the slow path
             del app.conversation.records[:3]
         for at in (1, 5, 9):
             app.exchange(at, 3, 1, {"topics": None}, {"brokers": [], "controller_id": 1, "topics": []})

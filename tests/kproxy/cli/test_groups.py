@@ -17,7 +17,7 @@ GROUPS = ROOT / "tests" / "data" / "groups"
 DATA = ROOT / "tests" / "data" / "captures"
 
 BY_MEMBER = {"assigned", "tasks"}
-"""What has member IDs as keys."""
+"""Keys of objects whose own keys are member IDs."""
 
 KEYS = {
     *(
@@ -85,7 +85,7 @@ def coordinator_log(name: str) -> list[str]:
     return re.findall(r"Stabilized group \S+ generation (\d+)", json.dumps(truth))
 
 
-# what the coordinator itself logged: truth/ of the recording, of which the sample is a copy
+# from the coordinator's log: truth/ of the recording that the sample is a copy of
 def test_every_generation_of_the_sample_has_a_story() -> None:
     logged = [int(generation) for generation in dict.fromkeys(coordinator_log("21_k430_java_eager_range"))]
     found = told(SAMPLE)
@@ -100,11 +100,11 @@ def test_the_shape_is_the_documented_one() -> None:
     table = documented.partition("\n\nA cause has ")[0]
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     keys = [key for cell in cells for key in re.findall("`(.+?)`", cell)]
-    assert sorted(keys) == sorted([*KEYS, "cluster_id"])  # of several clusters only
+    assert sorted(keys) == sorted([*KEYS, "cluster_id"])  # only with several clusters
 
 
 def nested(value: object) -> set[str]:
-    """The keys of objects inside."""
+    """Return the keys of all nested objects."""
     if isinstance(value, list):
         return {key for item in value for key in nested(item)}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Rebalances of a capture that grows."""
+"""Rebalances in a growing capture."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.captures.analysis.groups.kit import rebalance, timeline
 from tests.waiting import PATIENCE
 
 DATA = Path(__file__).parents[2] / "data" / "groups"
-SMALL = 1 << 12  # bytes: some packets at a time
+SMALL = 1 << 12  # bytes: a few packets at a time
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """News are looked for whenever that is asked for."""
+    """Disable the pacing of updates."""
     monkeypatch.setattr(groups_live, "_EVERY", 0)
     monkeypatch.setattr("kproxy.pace._SHARE", 0)
 
 
 def told(name: str) -> list[Rebalance]:
-    """What is told of a capture that is read bit by bit."""
+    """Return the rebalances reported for a capture that is read in small pieces."""
     capture = open_capture(str(DATA / name), SMALL)
     reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
     found: list[Rebalance] = []
@@ -64,7 +64,7 @@ def test_each_rebalance_is_told_once_when_it_is_over() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("always")
 def test_one_that_goes_on_for_long_is_told_before() -> None:
-    # m2 does not poll from 09:52:24 to 09:52:37 while m3 wants to join (truth file)
+    # m2 does not poll from 09:52:24 to 09:52:37 while m3 tries to join (truth file)
     found = told("21_k430_java_blocked_rebalance.pcap.zst")
     running = [each for each in found if each.running]
     assert [each.previous_generation for each in running if each.previous_generation >= 1] == [1]

@@ -1,4 +1,4 @@
-"""Names on the wire cannot harm what commands about groups print or write: terminals, pages, tickets, diagrams."""
+"""Names on the wire cannot harm the output of group commands: terminals, pages, tickets, diagrams."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NAMES = [
 
 
 class Member:
-    """One connection of a member that joins, consumes, fails to commit, and leaves."""
+    """A connection of a member that joins, consumes, fails to commit, and leaves."""
 
     def __init__(self, number: int, name: str) -> None:
         self.talk = Talk(number)
@@ -165,7 +165,7 @@ def test_lines_are_inert(command: tuple[str, ...], capture: Path) -> None:
     assert [line for line in told if not line.isprintable()] == []
 
 
-# programs want names as they were on the wire
+# programs need names as they were on the wire
 @pytest.mark.parametrize("command", [("groups",), ("lag",), ("api-versions",), ("diagnose",)], ids=" ".join)
 def test_json_holds_the_names_as_they_were(command: tuple[str, ...], capture: Path) -> None:
     told = [json.loads(line) for line in lines(*command, "--json", capture) if line]
@@ -180,7 +180,7 @@ def test_every_group_with_a_name_has_its_story(capture: Path) -> None:
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its tags, attributes and texts."""
+    """The content of a page as a browser parses it: tags, attributes and texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ def test_only_incidents_of_a_time_are_shown() -> None:
 
 @pytest.mark.slow
 def test_a_pipe_is_followed_and_an_outage_reported_again_when_it_is_over() -> None:
-    """The file comes in two halves: the first ends while the broker is away (16:09:51 to 16:10:18)."""
+    """The file arrives in two halves: the first ends while the broker is away (16:09:51 to 16:10:18)."""
     command = [sys.executable, "-m", "kproxy", "incidents", "--follow", "--json", "-"]
     data = zstandard.ZstdDecompressor().stream_reader(OUTAGE.read_bytes()).read()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
@@ -86,9 +86,10 @@ def test_a_pipe_is_followed_and_an_outage_reported_again_when_it_is_over() -> No
     ],
 )
 def test_what_was_followed_is_in_the_end_what_one_reading_reports(name: str) -> None:
-    """Also where only packets decide, which are looked at once the capture is over: whether a process stood still.
+    """This includes decisions that need packets, which are read at the end of the capture: whether a process was
+    suspended.
 
-    Exchanges are numbered as they become complete in a capture that grows, so that evidence has other numbers.
+    In a growing capture, exchanges are numbered as they become complete, so that evidence has other numbers.
     """
 
     def told(incident: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``--jobs``: what several processes print is what one prints, to the byte, for every command that has it."""
+"""``--jobs``: several processes print exactly the same as one, for every command that has the option."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDINGS = (
     "24_k430_franz_scramsha256.pcap",
     "36_k251_sweep.pcap.zst",
 )
-"""Damaged, incomplete and encrypted ones, and every API."""
+"""Damaged, incomplete and encrypted recordings, and every API."""
 SAMPLE = FOLDER.parents[2] / "captures" / "samples" / "rebalance.pcap"
 
 pytestmark = pytest.mark.skipif(
@@ -96,7 +96,7 @@ def test_processes_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Source:
-    """A source of some size."""
+    """A source with a given size."""
 
     def __init__(self, expected: int | None, *, live: bool = False) -> None:
         self.expected, self.live = expected, live

@@ -31,7 +31,7 @@ def test_a_record_hop_by_hop() -> None:
     assert "record 4 of 17 in its batch" in lines[1]
     assert [line.split("#")[0].split()[0] for line in lines[2:5]] == ["sent", "acknowledged", "readable"]
     assert lines[5].strip() == "group g-o-tx3"
-    # as kproxy read shows them: Produce 10, Fetch 28, and EndTxn 35 of the transaction with offset 10 in it
+    # numbers from kproxy read: Produce 10, Fetch 28, and EndTxn 35 of the transaction that contains offset 10
     assert [line.split("#")[1].split()[0] for line in lines if "#" in line] == ["10", "10", "28", "28", "35"]
     assert "offset 10, in a transaction" in lines[-1]
 
@@ -40,7 +40,7 @@ def test_a_transaction_that_was_aborted() -> None:
     shape = json.loads(run("--json", "o-tx3-0@12", EOS).stdout)
     (journey,) = shape["journeys"]
     transaction = journey["transaction"]
-    # EndTxn 43 aborts what Produce 42 has sent
+    # EndTxn 43 aborts the records of Produce 42
     assert (journey["attempts"][0]["exchange"], transaction["ended"]["exchange"]) == (42, 43)
     assert (transaction["transactional_id"], transaction["committed"]) == ("eos-o-tx3", False)
     assert [each["client"] for each in journey["groups"]] == ["read_committed", "read_uncommitted"]
@@ -53,7 +53,7 @@ def test_all_records_of_a_topic() -> None:
     assert lines[0] == "o-tx3-in  30 records sent, 30 acknowledged, 2 partitions"
     assert lines[1].split() == ["hop", "records", "p50", "ms", "p95", "ms", "p99", "ms", "max", "ms"]
     (committed,) = [line.split() for line in lines if "committed" in line and "->" in line]
-    # offsets 10 and 13 were committed, 17 only in a transaction that was aborted
+    # offsets 10 and 13 were committed, 17 only in an aborted transaction
     assert committed[3] == "23"
 
 

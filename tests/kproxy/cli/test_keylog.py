@@ -1,4 +1,4 @@
-"""``--keylog``: what users see of TLS connections that are read, read in part, or not at all."""
+"""``--keylog``: output for TLS connections that are decrypted, decrypted in part, or opaque."""
 
 from __future__ import annotations
 

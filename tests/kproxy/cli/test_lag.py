@@ -35,7 +35,7 @@ def test_a_table_for_each_group() -> None:
     assert lines[0] == "gr2-java_sigstop  lag 1 in 6 partitions"
     header = "partition committed position end lag highest at UTC fetched by because of"
     assert " ".join(lines[1].split()) == header
-    # partition 5 was consumed by m2 at the end: 16 of 17 records are committed, as kafka-consumer-groups would say
+    # partition 5 was last consumed by m2: 16 of 17 records are committed, as kafka-consumer-groups would report
     assert lines[2].split()[:6] == ["r2-java_sigstop-5", "16", "16", "17", "1", "4"]
     assert lines[8:10] == ["", next(line for line in lines if line.startswith("process_pause-1"))]
     assert len(lines) == 10

@@ -1,4 +1,4 @@
-"""Findings as they come up in a capture that grows."""
+"""Findings that appear in a growing capture."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.captures.analysis.kit import MS
 
 DATA = Path(__file__).parents[2] / "data" / "groups"
 BLOCKED = DATA / "21_k430_java_blocked_rebalance.pcap.zst"
-SMALL = 1 << 12  # bytes: some packets at a time
+SMALL = 1 << 12  # bytes: a few packets at a time
 
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Findings are looked at whenever that is asked for."""
+    """Disable the pacing of findings."""
     monkeypatch.setattr("kproxy.cli.live_findings._EVERY", 0)
     monkeypatch.setattr("kproxy.pace._SHARE", 0)
 
@@ -34,7 +34,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def told(
     path: Path, *rules: type[Rule], least: Severity = Severity.INFO, whole: bool = True
 ) -> list[Finding]:
-    """What is told of a capture that is read bit by bit."""
+    """Return the findings reported for a capture that is read in small pieces."""
     capture = open_capture(str(path), SMALL)
     reader = ExchangeReader(capture, annotate=False, summary=False, live=True)
     diagnosis = Diagnosis(capture, reader.knowledge.topic_name, rules=rules)
@@ -52,7 +52,7 @@ def told(
 def test_a_rebalance_that_waits_is_told_while_it_does() -> None:
     (found,) = told(BLOCKED, BlockedRebalance)
     assert "It waits for m2" in found.sentence
-    # m3 asked at 09:52:24.9, and was answered when m2 polled again, at 09:52:37.6 (truth file)
+    # m3 sent its request at 09:52:24.9; the response came when m2 polled again, at 09:52:37.6 (truth file)
     assert found.last - found.first < 12_800 * MS
 
 
@@ -81,7 +81,7 @@ def test_the_less_grave_is_not_told() -> None:
 
 
 class GrowingRule(Rule):
-    """Finds something that grows."""
+    """Reports a growing finding."""
 
     name = "growing"
     seen: ClassVar[tuple[tuple[Severity, int], ...]] = (
@@ -143,7 +143,7 @@ def test_it_is_not_asked_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(diagnosis, "findings", findings)
     live = LiveFindings(diagnosis, capture, reader.knowledge, lambda _: None)
-    # the first takes 0.1 s, so that nothing is done for 2 s; the second 0.2 s, so nothing for 4 s
+    # the first takes 0.1 s, so that the next 2 s are skipped; the second 0.2 s, so 4 s are
     for expected in (1, 1, 1, 2, 2, 3):
         live.update()
         assert asked == expected

@@ -1,4 +1,4 @@
-"""Recordings of a running proxy, shown as they grow: by ``Watching`` itself, and by ``kproxy attach``."""
+"""Recordings of a running proxy, shown as they grow: with ``Watching`` itself, and with ``kproxy attach``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SAMPLE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap"
 
 
 class Recorder:
-    """Records to a file as the proxy's recorder does, under its lock."""
+    """Records to a file under a lock, like the proxy's recorder."""
 
     def __init__(self, path: Path, now: int) -> None:
         self._file = path.open("wb", buffering=0)
@@ -49,7 +49,7 @@ class Recorder:
         self._written = 0
 
     def exchange(self, number: int) -> None:
-        """Record one exchange more."""
+        """Record another exchange."""
         asked, answered = metadata(number)
         self.recording.data(0, asked, DELAYED)
         self.recording.data(1, answered)
@@ -103,7 +103,7 @@ def test_what_fits_is_told_to_the_flight_recorder(tmp_path: Path, capsys: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True], ids=["lines", "json"])
 def test_it_is_diagnosed_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
-    """Also where bodies are made ready to be shown, which are not what rules look at."""
+    """This also holds if bodies are prepared for display, unlike those that rules see."""
     capture = open_growing(SAMPLE)
     assert capture is not None
     view = watching(as_json=as_json, diagnose=True)
@@ -188,7 +188,7 @@ def test_so_many_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     recorder.exchange(2)
     capture = open_growing(tmp_path / "growing.pcapng")
     assert capture is not None
-    watching(count=1).watch(capture)  # though the recording goes on
+    watching(count=1).watch(capture)  # although the recording continues
     assert len(capsys.readouterr().out.splitlines()) == 1
     capture.source.close()
     recorder.end()
@@ -249,7 +249,7 @@ def plane(tmp_path: Path) -> Iterator[Plane]:
 def recorder(tmp_path: Path) -> Iterator[Recorder]:
     made = Recorder(tmp_path / "growing.pcapng", time.time_ns() - 3600 * 10**9)
     made.exchange(1)
-    made.recording.made.now = time.time_ns() + 3600 * 10**9  # clear of the clock of the test
+    made.recording.made.now = time.time_ns() + 3600 * 10**9  # unaffected by the clock of the test
     yield made
     made.end()
 
@@ -277,7 +277,7 @@ def attach() -> Iterator[Attach]:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Wait for the end; returns what is still printed."""
+    """Wait for the process to exit; return its remaining output."""
     assert process.stdout is not None
     assert process.stderr is not None
     rest = process.stdout.read(), process.stderr.read()
@@ -293,7 +293,7 @@ def test_attach_shows_what_comes(plane: Plane, recorder: Recorder, attach: Attac
     assert process.stdout is not None
     shown = json.loads(process.stdout.readline())
     assert (shown["correlation_id"], shown["flags"]) == (2, ["fault", "intervened"])
-    recorder.end()  # and so does attach
+    recorder.end()  # this ends attach, too
     out, err = end(process)
     assert (out, process.returncode) == ("", 0)
     assert err.startswith("1 exchange of 1 client")
@@ -313,7 +313,7 @@ def test_attach_from_the_start(plane: Plane, recorder: Recorder, attach: Attach)
 def test_attach_diagnoses_too(plane: Plane, recorder: Recorder, attach: Attach) -> None:
     process = attach("--from-start", "--diagnose")
     assert process.stdout is not None
-    assert "Metadata" in process.stdout.readline() + process.stdout.readline()  # below the heading
+    assert "Metadata" in process.stdout.readline() + process.stdout.readline()  # after the heading
     process.send_signal(signal.SIGINT)
     assert re.search(r"^(Nothing is wrong.*|\d+ findings?: .*)\.$", end(process)[1], re.MULTILINE)
     assert process.returncode == 0
@@ -390,7 +390,7 @@ def test_a_proxy_that_does_not_answer_is_no_mystery() -> None:
 def test_nobody_reads_what_is_printed_any_more(
     outlives: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As with ``kproxy proxy | head``; what only prints ends then."""
+    """As with ``kproxy proxy | head``; commands that only print end in this case."""
     silenced: list[bool] = []
     monkeypatch.setattr("kproxy.cli.live_output.discard_output", lambda: silenced.append(True))
 

@@ -1,4 +1,4 @@
-"""``kproxy mcp``: what can be asked, and what the protocol's own client is answered."""
+"""``kproxy mcp``: available queries, and responses to the protocol's own client."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_values_are_given_as_options_and_the_captures_behind() -> None:
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("follow", {"client": "/etc/passwd", "connection": 1}),  # kproxy would take it for a capture
+        ("follow", {"client": "/etc/passwd", "connection": 1}),  # kproxy would read it as a capture
         ("journey", {"record": "/etc/passwd", "topic": "orders"}),
         ("follow", {}),
         ("compat", {"broker_version": "/etc/passwd"}),

@@ -1,4 +1,4 @@
-"""``--hosts``, ``--align-clocks`` and ``--mark``: the same on every command that reads captures."""
+"""``--hosts``, ``--align-clocks`` and ``--mark``: they work the same with every command that reads captures."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_comments_are_shown_in_trees(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- clocks
 def two_hosts(folder: Path) -> list[Path]:
-    """The sample, and the same packets by a clock that is 5 ms ahead and 100 us away."""
+    """Return the sample, and the same packets with a clock 5 ms ahead and 100 us of network delay."""
     data, at, records = SAMPLE.read_bytes(), 24, []
     while at < len(data):
         seconds, micros, size, _ = struct.unpack_from("<IIII", data, at)

@@ -30,7 +30,7 @@ RECORDED = Path(__file__).parents[2] / "data" / "groups" / "21_k430_java_sigstop
 
 
 class Collector:
-    """A receiver of OTLP over HTTP.
+    """A receiver for OTLP over HTTP.
 
     :ivar spans: received so far
     """

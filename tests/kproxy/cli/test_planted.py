@@ -1,4 +1,4 @@
-"""No output of any command lets foreign text drive a terminal or forge a line, nor tells a secret."""
+"""In no command's output can foreign text control a terminal or forge a line, and no output reveals a secret."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def assert_fit_for_a_terminal(text: str, *, colored: bool = False) -> None:
 def test_notices_of_a_diagnosis_beside_live_traffic(
     capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What ``sniff --diagnose``, ``proxy --diagnose`` and ``attach --diagnose`` tell on standard error."""
+    """The notices of ``sniff --diagnose``, ``proxy --diagnose`` and ``attach --diagnose`` on standard error."""
     opened = open_capture([str(capture)])
     reader = ExchangeReader(opened)
     diagnosis = LiveDiagnosis(reader, UTC, annotated=True)
@@ -81,7 +81,7 @@ def test_notices_of_a_diagnosis_beside_live_traffic(
 
 @pytest.mark.parametrize("kind", sorted(_SENTENCES))
 def test_notices_of_what_a_proxy_tells(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """``attach`` and ``proxy`` tell of brokers, clients and APIs, whose names are those that strangers say."""
+    """``attach`` and ``proxy`` report brokers, clients and APIs, whose names strangers choose."""
     texts = dict.fromkeys(
         ("role", "before", "address", "at", "client", "api", "text", "why", "dialled"), HOSTILE
     )
@@ -178,7 +178,7 @@ def test_json(command: str, capture: Path) -> None:
     "command", ["read -V", "read --json", "stats --all", "clients --all", "diagnose --all"]
 )
 def test_request_logs(command: str, tmp_path: Path) -> None:
-    """Also the line that says which entry could not be read, and why."""
+    """This includes the message about an unreadable entry."""
     log = tmp_path / "kafka-request.log"
     log.write_bytes(request_log())
     name, *options = command.split()
@@ -201,7 +201,7 @@ def open_read(path: Path) -> Capture:
 
 @pytest.mark.slow
 def test_bytes_of_every_exchange(exchanges: list[Exchange], capsys: pytest.CaptureFixture[str]) -> None:
-    """What ``read --exchange N`` prints."""
+    """The output of ``read --exchange N``."""
     assert len(exchanges) > 500
     for exchange in exchanges:
         echo_lines(traced_exchange(exchange))
@@ -230,7 +230,7 @@ def test_copies(exchanges: list[Exchange], capture: Path) -> None:
     opened.read()
     context = Context(opened)
     for form in FORMATS:
-        # a filter of Wireshark is of packet numbers alone, and looks for them in the whole file
+        # a Wireshark filter consists of packet numbers only, which are searched for in the whole file
         for copied in [exchanges] if form.name == "wireshark" else [[exchange] for exchange in exchanges]:
             try:
                 text = form.text(copied, context)
@@ -242,7 +242,7 @@ def test_copies(exchanges: list[Exchange], capture: Path) -> None:
 
 @pytest.mark.slow
 def test_details_of_the_ui(exchanges: list[Exchange]) -> None:
-    """Each field with each value is copied once of an API: most exchanges differ only in where they are cut."""
+    """Each field and value is copied once per API: most exchanges differ only in where they are cut."""
     secret = SECRET.encode()
     copied = set()
     for exchange in exchanges:

@@ -1,4 +1,4 @@
-"""``kproxy proxy`` as its users run it: a process with its own processes, real sockets, a fake broker behind it."""
+"""``kproxy proxy`` as its users run it: a real process with its child processes, real sockets, and a fake broker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 class Proxy:
-    """A running ``kproxy proxy``; what it prints is read by threads."""
+    """A running ``kproxy proxy``, whose output is read by threads."""
 
     def __init__(self, *arguments: str) -> None:
         self.process = subprocess.Popen(
@@ -79,11 +79,11 @@ class Proxy:
         into.put("")
 
     def notice(self, pattern: str) -> re.Match[str]:
-        """Return the next notice that a pattern is found in."""
+        """Return the next notice that matches a pattern."""
         return self._next(self.notices, pattern)
 
     def line(self, pattern: str) -> re.Match[str]:
-        """Return the next printed line that a pattern is found in."""
+        """Return the next printed line that matches a pattern."""
         return self._next(self.lines, pattern)
 
     @staticmethod
@@ -98,7 +98,7 @@ class Proxy:
             assert text or queue.qsize(), f"{pattern!r} is in none of {met}"
 
     def end(self, number: int = signal.SIGINT) -> int:
-        """Ask for the end; return the exit code."""
+        """Send a signal; return the exit code."""
         self.process.send_signal(number)
         return self.wait()
 
@@ -121,7 +121,7 @@ def proxy(*arguments: str) -> Iterator[Proxy]:
 
 
 def ask(port: int, *frames: bytes) -> list[bytes]:
-    """Send frames over a connection of their own; return as many."""
+    """Send frames on a new connection; return as many responses."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         connection.sendall(b"".join(frames))
         stream = connection.makefile("rb")
@@ -419,7 +419,7 @@ def test_what_fails_before_it_is_in_the_background_is_told(broker: FakeBroker) -
     assert "Address already in use" in ended.stderr
 
 
-# ---------------------------------------------------------------- refused
+# ---------------------------------------------------------------- errors
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -43,7 +43,7 @@ def test_one_line_per_exchange() -> None:
     assert "(times in UTC)" in header
     assert len(lines) == EXCHANGES
     assert lines[0].split()[:2] == ["1", "09:50:58.908"]
-    # the first join of a Java member is told to come again with an ID: routine, and said to be
+    # a Java member's first JoinGroup is answered with an ID to rejoin with: routine, and shown as such
     assert "JoinGroup v9" in lines[17]
     assert "MEMBER_ID_REQUIRED" in lines[17]
     assert "(expected)" in lines[17]
@@ -126,7 +126,7 @@ def test_verbose_shows_every_field() -> None:
 def test_one_exchange_with_byte_ranges_and_meaning() -> None:
     lines = run("read", "--exchange", "19", str(SAMPLE)).stdout.splitlines()
     assert "response: 201 bytes" in lines
-    # offsets count from the first byte of the size field
+    # offsets are relative to the first byte of the size field
     assert any(line.startswith(" 13- 14      error_code  int16 0   — ") for line in lines)
 
 
@@ -203,7 +203,7 @@ def test_what_is_shown_can_be_written(tmp_path: Path) -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """The sample as four rotated files, with names that do not tell their order."""
+    """Return the sample as four rotated files whose names do not reveal their order."""
     folder = tmp_path / "ring"
     folder.mkdir()
     parts = rotated(SAMPLE.read_bytes(), 400)
@@ -263,7 +263,7 @@ def test_damage_names_its_file(files: list[str]) -> None:
 @pytest.mark.slow
 @needs_tshark
 def test_what_is_shown_of_several_files_can_be_written(files: list[str], tmp_path: Path) -> None:
-    """The same packets, bytes and times as the one file gives."""
+    """The packets, bytes and times are the same as in the single file."""
     written = []
     for name, given in (("one", [str(SAMPLE)]), ("several", files)):
         written.append(tmp_path / f"{name}.pcapng")

@@ -1,4 +1,4 @@
-"""``kproxy read`` of captures that are still being written: the real program, with a pipe or a growing file."""
+"""``kproxy read`` on captures that are still being written: the real program, with a pipe or a growing file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Run = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def run() -> Iterator[Run]:
-    """What starts ``kproxy read``, to be fed through ``run.stdin``."""
+    """Return a function that starts ``kproxy read``, with input from ``run.stdin``."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
@@ -61,26 +61,26 @@ def wait_until_read(process: subprocess.Popen[str]) -> None:
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """The next lines, waiting for them."""
+    """Wait for the next lines and return them."""
     assert process.stdout is not None
     return [process.stdout.readline() for _ in range(count)]
 
 
 def end(process: subprocess.Popen[str]) -> tuple[list[str], str]:
-    """The lines that are left, and what went to standard error."""
+    """Return the remaining lines, and standard error."""
     stdin, process.stdin = process.stdin, None
     assert stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     stdin.close()
-    # not communicate(), which passes over what reading lines has buffered
+    # not communicate(), which ignores lines that are already buffered
     out, err = process.stdout.read(), process.stderr.read()
     process.wait(PATIENCE)
     return out.splitlines(), err
 
 
 def whole(*arguments: str, path: Path = CAPTURE) -> list[Any]:
-    """Exchanges of a finished file."""
+    """Return the exchanges of a finished file."""
     result = CliRunner().invoke(main, ["read", "--json", *arguments, str(path)])
     return [json.loads(line) for line in result.stdout.splitlines()]
 

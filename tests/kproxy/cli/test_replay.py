@@ -1,4 +1,4 @@
-"""``kproxy replay`` against brokers of the tests, which run in a thread with a loop of their own."""
+"""``kproxy replay`` against fake brokers, which run in a thread with their own event loop."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def broker() -> FakeBroker:
 
 @pytest.fixture
 def capture(tmp_path: Path, broker: FakeBroker) -> str:
-    """A Metadata and a Heartbeat, of two connections."""
+    """Return a capture of a Metadata and a Heartbeat on two connections."""
     recording = Recording()
     topics = {"topics": [{"name": "orders"}]}
     told = broker.metadata(topics, 9)

@@ -1,4 +1,4 @@
-"""``kproxy report``: where the page goes, and what is said when there is none."""
+"""``kproxy report``: the destination of the page, and messages if there is none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``kproxy request-log``, with brokers that are made up: their levels, and what cannot be set.
+"""``kproxy request-log`` with fake brokers: their levels, and levels that cannot be set.
 
-It was tried with real brokers of 2.8.2, 3.9.1 and 4.3.0, also with Ctrl-C (docs/request-log.md).
+It was tested manually with real brokers of 2.8.2, 3.9.1 and 4.3.0, also with Ctrl-C (docs/request-log.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ONE, _TWO = Node(1, "b1", 9092), Node(2, "b2", 9092)
 class Levels:
     """The levels of two brokers.
 
-    :ivar refused: brokers that refuse changes to these levels
+    :ivar refused: brokers that reject changes of these levels
     :ivar unreachable: IDs of brokers that cannot be reached
     """
 

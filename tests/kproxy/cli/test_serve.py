@@ -25,7 +25,7 @@ from tests.waiting import PATIENCE
 
 
 def _served(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[list[str], dict[str, Any]]:
-    """Return what a page of ``kproxy serve`` runs, and how it is served."""
+    """Return the command that a page of ``kproxy serve`` runs, and the settings of the server."""
     seen: list[tuple[list[str], dict[str, Any]]] = []
     monkeypatch.setattr(serve, "serve_ui", lambda command, **options: seen.append((list(command), options)))
     result = CliRunner().invoke(main, ["serve", *arguments])
@@ -34,7 +34,7 @@ def _served(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[list[str]
 
 
 def _parsed(arguments: Sequence[str]) -> Any:
-    """Return the options that ``kproxy open`` makes of arguments."""
+    """Return the options of ``kproxy open`` for the arguments."""
     context = open_.make_context("open", list(arguments))
     return OpenOptions(**context.params)
 
@@ -131,7 +131,7 @@ async def test_a_page_shows_the_capture_and_ends_with_its_browser() -> None:
 
 @pytest.mark.slow
 def test_a_page_ends_with_its_server() -> None:
-    """The other end of the pipes is closed, as when the server was killed."""
+    """The other end of the pipes is closed, as if the server had been killed."""
     page = subprocess.Popen(
         [sys.executable, "-m", "kproxy", "open", str(REBALANCE)],
         stdin=subprocess.PIPE,

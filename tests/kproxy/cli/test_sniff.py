@@ -1,6 +1,6 @@
-"""``kproxy sniff`` as its users run it: recorded conversations happen again on the loopback interface.
+"""``kproxy sniff`` as its users run it: recorded conversations are repeated on the loopback interface.
 
-What takes no live traffic runs on a made-up device that plays a capture file.
+Tests that need no live traffic run on a fake device that plays a capture file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
 EXCHANGES = 402  # INDEX.tsv of the recordings: framed_requests of 21_k430_java_eager_range.pcap
 PLAIN = DATA / "22_k430_java_commit_abort.pcap"
 TLS = DATA / "tls_kafka_python_13.pcap"
-STAY = ["-Z", "root"] if os.geteuid() == 0 else []  # the process of the tests must not become another user
+STAY = ["-Z", "root"] if os.geteuid() == 0 else []  # the test process must not change its user
 
 
 def run(*arguments: str) -> Result:
@@ -48,7 +48,7 @@ def read(path: Path, *arguments: str) -> list[dict]:
 
 
 def essence(exchanges: list[dict]) -> list[tuple]:
-    """What an exchange is wherever and whenever it happens; in an order that does not depend on that."""
+    """Return the properties of exchanges that do not depend on place and time, in a fixed order."""
     return sorted(
         (
             each["api"],
@@ -93,7 +93,7 @@ def server() -> Iterator[socket.socket]:
 def sniffing(
     server: socket.socket, *arguments: str, environment: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A running ``kproxy sniff`` that looks at one port; it is ended by Ctrl-C, and has to end well."""
+    """A running ``kproxy sniff`` on one port; it is stopped with Ctrl-C and has to exit with success."""
     expression = ["-f", f"tcp port {server.getsockname()[1]}"]
     command = [sys.executable, "-m", "kproxy", "sniff", "-i", "lo", *expression, *arguments]
     process = subprocess.Popen(
@@ -114,7 +114,7 @@ def sniffing(
 
 
 def until(text: str, lines: IO[str]) -> str:
-    """Read up to the line with a text; returns that line, or all there was."""
+    """Read up to the line with a text; return that line, or all lines."""
     seen = ""
     for line in lines:
         seen += line
@@ -124,11 +124,11 @@ def until(text: str, lines: IO[str]) -> str:
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """Press Ctrl-C; returns what is still printed then."""
+    """Press Ctrl-C; return the remaining output."""
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
     assert process.stderr is not None
-    # not communicate(), which passes over what reading lines has buffered
+    # not communicate(), which ignores lines that are already buffered
     printed = process.stdout.read(), process.stderr.read()
     process.wait(PATIENCE)
     return printed
@@ -142,7 +142,7 @@ def test_exchanges_are_shown_while_capturing_goes_on(server: socket.socket) -> N
     with sniffing(server, "--json") as process:
         replay(PLAIN, server)
         assert process.stdout is not None
-        shown = [process.stdout.readline() for _ in recorded]  # nobody has asked it to end
+        shown = [process.stdout.readline() for _ in recorded]  # before it is asked to stop
         out, err = interrupt(process)
     assert out == ""
     assert essence(list(map(json.loads, shown))) == essence(recorded)
@@ -158,7 +158,7 @@ def test_exchanges_are_shown_while_capturing_goes_on(server: socket.socket) -> N
 def test_tls_is_read_as_its_key_log_grows(server: socket.socket, tmp_path: Path) -> None:
     keylog = TLS.with_suffix(".keylog")
     recorded = read(TLS, "--keylog", str(keylog))
-    growing = Path(tempfile.mkdtemp()) / "keys.log"  # readable for whom kproxy becomes
+    growing = Path(tempfile.mkdtemp()) / "keys.log"  # readable by the user that kproxy switches to
     growing.parent.chmod(0o755)
     with sniffing(server, "--json", "--keylog", str(growing)) as process:
         shutil.copyfile(keylog, growing)
@@ -230,11 +230,11 @@ def test_the_flight_recorder_keeps_what_surrounds_a_match(server: socket.socket)
         assert exchanges[0]["api"] == "ApiVersions"
 
 
-# ------------------------------------------------------------ on a made-up device
+# ------------------------------------------------------------ on a fake device
 class Playback:
-    """A device that plays a capture file, and then goes away.
+    """A device that plays a capture file, and then disappears.
 
-    :param kernel: what it has dropped
+    :param kernel: number of packets dropped by the kernel
     """
 
     warning = ""
@@ -277,7 +277,7 @@ class Playback:
 
 @pytest.fixture
 def playing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let a capture file be what is captured."""
+    """Return a function that replaces live capturing with a capture file."""
 
     def play(path: Path, kernel: Counts) -> None:
         monkeypatch.setattr("captures.live.devices.open_device", lambda _: Playback(path, kernel))
@@ -310,7 +310,7 @@ def test_what_is_wrong_is_told(playing: Callable[..., None]) -> None:
     assert (
         "kproxy: MEDIUM: No member of group gr2-java_eager_range consumed" not in result.stderr
     )  # its effect
-    assert "\nMEDIUM  (" in result.stderr  # all of it at the end, with what to do
+    assert "\nMEDIUM  (" in result.stderr  # all of it, with advice, at the end
 
 
 def test_an_interface_that_goes_away(playing: Callable[..., None]) -> None:

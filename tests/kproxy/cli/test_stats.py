@@ -46,7 +46,7 @@ def row(rows: list[dict], **wanted: object) -> dict:
     return found
 
 
-# What is expected of the sample was counted in what Apache kafka-clients made of it
+# The expected values for the sample were counted in the output of Apache kafka-clients
 # (oracle/21_k430_java_eager_range.pcap.jsonl.gz of the recordings).
 def test_apis_of_the_sample(stats: dict) -> None:
     counts = {(each["api"], each["version"]): each["exchanges"] for each in stats["apis"]}
@@ -64,7 +64,7 @@ def test_errors_of_the_sample(stats: dict) -> None:
 
 def test_long_polls_are_told_apart_from_broker_time(stats: dict) -> None:
     fetch = row(stats["apis"], api="Fetch")
-    # fetch.max.wait.ms is 500: most fetches of idle partitions wait so long
+    # fetch.max.wait.ms is 500: most fetches of idle partitions wait that long
     assert fetch["waited"]["p50_ns"] == pytest.approx(500_000_000, rel=0.01)
     assert fetch["broker_time"]["p50_ns"] < 10_000_000
     assert fetch["latency"]["p50_ns"] > 400_000_000
@@ -102,7 +102,7 @@ def test_json_has_the_documented_keys(stats: dict) -> None:
     shapes = {"": [stats]} | {name: stats[name] for name in stats if isinstance(stats[name], list)}
     shapes["throttling"] = throttled["throttling"]
     shapes["time_shares"] = shape("--by", "latency", SAMPLE)["time_shares"]
-    shapes[""] = [stats | {"time_shares": []}]  # it is there only if it is asked for
+    shapes[""] = [stats | {"time_shares": []}]  # present only on request
     documented = {"": head} | {section.partition("`\n")[0].strip("`"): section for section in sections}
     assert documented.keys() == shapes.keys() - {"captures"}
     for name, text in documented.items():
@@ -138,7 +138,7 @@ def test_by_chooses_tables_in_the_order_given() -> None:
     assert "\nConnections" in text
     assert "\nAPIs" not in text
     assert "apache-kafka-java 4.3.0" in text
-    # the client left in the middle of a long poll
+    # the client disconnected during a long poll
     assert re.search(r"1 Fetch unanswered for \d+\.\d ms", text)
 
 
@@ -147,7 +147,7 @@ def test_a_table_that_was_asked_for_and_is_empty_says_so() -> None:
 
 
 def test_throttling() -> None:
-    # librdkafka's mock cluster answers ApiVersions v4 so that Java reads a throttle time that is none
+    # librdkafka's mock cluster answers ApiVersions v4 in a way that Java misreads as a throttle time
     text = run("--by", "throttle", DATA / "01_mock_java_throttle_bug.pcap").stdout
     assert re.search(r"java-none +ApiVersions +3 +6 +\d+ min", text)
 
@@ -172,7 +172,7 @@ def test_from_and_to_limit_the_time(stats: dict) -> None:
     assert 0 < some["exchanges"] < 402
     assert sum(each["exchanges"] for each in some["connections"]) == some["exchanges"]
     assert len(some["connections"]) < len(stats["connections"])
-    # names of topics told before the time are known in it
+    # names of topics learned earlier are known in it
     assert {each["topic"] for each in some["topics"]} == {"r2-java_eager_range"}
 
 

@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Human-readable times."""
 
 from __future__ import annotations
 

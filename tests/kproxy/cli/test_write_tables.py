@@ -1,4 +1,4 @@
-"""``kproxy tables``: which engine, what is told, and how it ends."""
+"""``kproxy tables``: the choice of engine, messages, and exit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "captures" / "samples" / "rebalance.pcap"
-# the name of the command's function is that of its module
+# the command's function has the name of its module
 MODULE = sys.modules["kproxy.cli.write_tables"]
 
 
@@ -42,7 +42,7 @@ def rows(out: Path, table: str) -> int:
     return int(ds.dataset(out / table, partitioning="hive").count_rows())
 
 
-# ---------------------------------------------------------------- by one process
+# ---------------------------------------------------------------- one process
 @pytest.mark.slow
 def test_tables_of_a_capture(tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -183,7 +183,7 @@ def name_addresses(tmp_path: Path, engine: str) -> None:
     assert (refused.exit_code, "--hosts: " in refused.stderr) == (2, True)
 
 
-# ---------------------------------------------------------------- which engine
+# ---------------------------------------------------------------- choice of engine
 @pytest.mark.slow
 def test_which_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
@@ -260,7 +260,7 @@ def test_the_same_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["engine"] == "spark"
     for table in ("exchanges", "topic_partitions"):
         assert rows(many, table) == rows(one, table) > 0
-    assert spark.range(2).count() == 2  # it goes on
+    assert spark.range(2).count() == 2  # the session is still usable
 
 
 def test_errors_of_workers_are_told_in_words(spark: SparkSession, tmp_path: Path, monkeypatch: Any) -> None:
@@ -307,7 +307,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert errors.splitlines()[-1] == f"kproxy: stopped: nothing of this run was written to {out}"
     assert "Traceback" not in errors
     assert told == ""
-    assert list(temporary.iterdir()) == []  # the JVM removes its files when it ends
+    assert list(temporary.iterdir()) == []  # the JVM removes its files on exit
     assert not out.exists() or [path.name for path in out.iterdir()] == []
     shutil.rmtree(out, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Exchanges to be copied: requests made of bodies, and those of recorded captures."""
+"""Exchanges to copy: requests built from bodies, and those of recorded captures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRAM = DATA / "24_k430_franz_scramsha256.pcap"
 
 
 def asked(key: int, version: int, body: Body) -> Exchange:
-    """Return the exchange of a request that was not answered."""
+    """Return the exchange of an unanswered request."""
     recording = Recording()
     recording.connection("app", broker=BROKER).ask(1, key, version, body, answered=False)
     with TemporaryDirectory() as folder:
@@ -31,7 +31,7 @@ def asked(key: int, version: int, body: Body) -> Exchange:
 def recorded(
     path: Path | str, *, show_secrets: bool = False, keylog: Path | None = None
 ) -> tuple[Context, list[Exchange]]:
-    """Return what a capture holds."""
+    """Return the content of a capture."""
     capture = open_capture(str(path), keylog=None if keylog is None else KeyLog(str(keylog)))
     capture.read()
     return context(capture, show_secrets=show_secrets), list(
@@ -40,12 +40,12 @@ def recorded(
 
 
 def context(capture: Capture, *, show_secrets: bool = False) -> Context:
-    """Return what formats need of a capture."""
+    """Return the context that formats need for a capture."""
     return Context(capture, show_secrets=show_secrets)
 
 
 def lines(commands: list[Command]) -> list[str]:
-    """Return command lines, and the comments before them."""
+    """Return command lines with their preceding comments."""
     return [line for command in commands for line in command.lines()]
 
 

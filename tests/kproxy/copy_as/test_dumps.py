@@ -1,4 +1,4 @@
-"""Frames as dumps."""
+"""Hex dumps of frames."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_no_format_fails_for_any_exchange(name: str) -> None:
 
 def test_the_packets_of_an_exchange_are_named_for_wireshark() -> None:
     context, exchanges = recorded(DATA.parents[2] / "captures" / "samples" / "rebalance.pcap")
-    # tshark shows their bytes in these frames: 136 asks, the others answer
+    # tshark shows their bytes in these frames: 136 is the request, the others are the response
     text = by_name("wireshark").text([exchanges[30]], context)
     assert text == "frame.number in {136, 141, 143, 145}\n"
     assert exchanges[30].frame == 136

@@ -1,4 +1,4 @@
-"""The bytes of frames, and which of them are secret."""
+"""The bytes of frames, and their secret ranges."""
 
 from __future__ import annotations
 

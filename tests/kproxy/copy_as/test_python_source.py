@@ -1,4 +1,4 @@
-"""Scripts that build a message again."""
+"""Scripts that rebuild a message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def printed(source: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(sys, "argv", ["script.py"])
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(source, {"__name__": "script"})  # what it is for
+        exec(source, {"__name__": "script"})  # scripts are made to be run
     return out.getvalue().strip()
 
 

@@ -1,4 +1,4 @@
-"""Requests as those see them who put them into command lines."""
+"""Requests as seen by code that writes command lines."""
 
 from __future__ import annotations
 

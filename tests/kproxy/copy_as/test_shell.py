@@ -1,4 +1,4 @@
-"""Command lines of words that strangers have chosen."""
+"""Command lines with words chosen by strangers."""
 
 from __future__ import annotations
 

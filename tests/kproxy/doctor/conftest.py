@@ -1,4 +1,4 @@
-"""Nothing here asks the terminal that the tests run on."""
+"""No test here queries the terminal that the tests run in."""
 
 from __future__ import annotations
 

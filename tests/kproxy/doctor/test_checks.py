@@ -1,4 +1,4 @@
-"""What works is found to work, and what does not is told with what helps."""
+"""Working features are recognized, and for others there is an error with a remedy."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_codec_that_corrupts_is_broken(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_sample_that_does_not_decode_is_broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # half of the sample: its last packet is cut
+    # half of the sample: its last packet is truncated
     sample = Path("captures/samples/rebalance.pcap").read_bytes()
     (tmp_path / "samples").mkdir()
     (tmp_path / "samples" / "rebalance.pcap").write_bytes(sample[: len(sample) // 2 + 1])
@@ -79,7 +79,7 @@ def test_all_suites_are_decrypted_by_a_whole_library() -> None:
 
 @pytest.mark.parametrize("name", ["AESCCM", "AESGCM", "ChaCha20Poly1305", "Cipher"])
 def test_a_library_without_an_algorithm(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    # what cryptography raises in a build restricted to FIPS 140
+    # raised by cryptography in a build restricted to FIPS 140
     monkeypatch.setattr(f"captures.packets.tls.ciphers.{name}", raising(UnsupportedAlgorithm("not here")))
     check = tls.captured()
     assert check.state is State.LIMITED

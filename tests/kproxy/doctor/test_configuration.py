@@ -1,4 +1,4 @@
-"""The configuration file: what doctor says of one that makes no sense."""
+"""The configuration file: doctor's findings about invalid ones."""
 
 from __future__ import annotations
 

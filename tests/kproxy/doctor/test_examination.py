@@ -1,4 +1,4 @@
-"""All areas are looked at, whatever happens in one of them."""
+"""All areas are examined, even if one of them fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirements and versions are read as ``packaging`` reads them; commands are those of who installed kproxy."""
+"""Requirements and versions are parsed as by ``packaging``; commands fit the way in which kproxy was installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doctor tells of the Java that a Spark session would run on; how that is found is tested with captures.spark."""
+"""Doctor reports the Java for a Spark session; the tests of captures.spark cover how it is found."""
 
 from __future__ import annotations
 

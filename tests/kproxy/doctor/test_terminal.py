@@ -1,4 +1,4 @@
-"""Colours are counted as Rich counts them, and what a terminal lacks is told."""
+"""Colours are counted as in Rich, and missing capabilities of a terminal are reported."""
 
 from __future__ import annotations
 

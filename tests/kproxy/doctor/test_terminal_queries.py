@@ -1,4 +1,4 @@
-"""A terminal is asked and answers, or does not; it is left as it was."""
+"""A terminal answers queries, or does not; its state is restored afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from kproxy.doctor.terminal_queries import Answers, parse_reply
 from tests.waiting import PATIENCE
 
-# a process of its own session, whose terminal the pseudo-terminal becomes when it is opened
+# a process in its own session; the pseudo-terminal becomes its terminal when it is opened
 _ASKS = """
 import os, sys
 terminal = os.open(sys.argv[1], os.O_RDWR)
@@ -22,7 +22,7 @@ terminal_queries._SECONDS = float(sys.argv[2])
 answers = terminal_queries.ask(terminal)
 print(answers.width, answers.mouse)
 """
-# what xterm answers: xterm 378 and ctlseqs
+# responses of xterm: xterm 378 and ctlseqs
 _XTERM = b"\x1b[1;1R\x1b[1;2R\x1b[?1006;2$y\x1b[?64;1;2;6;9;15;16;17;18;21;22;28c"
 
 

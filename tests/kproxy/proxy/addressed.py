@@ -1,4 +1,4 @@
-"""Responses with broker addresses: every API and version that has them, and frames of random ones."""
+"""Responses with broker addresses: their APIs and versions, and frames with random bodies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def response(key: int) -> Message:
 
 
 def every_version() -> list[tuple[int, int]]:
-    """API keys and versions whose responses have addresses."""
+    """Return the API keys and versions whose responses have addresses."""
     return [(key, version) for key in FIRST for version in response(key).versions if version >= FIRST[key]]
 
 
@@ -43,7 +43,7 @@ def names(pair: tuple[int, int]) -> str:
 
 
 def holders(value: Any, con: wire.WireType) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the structs that hold an address, with the name of their node ID."""
+    """Yield the structs with an address, and the name of its node ID field."""
     if isinstance(con, wire.Array):
         for item in value or ():
             yield from holders(item, con.element)
@@ -61,10 +61,10 @@ def holders(value: Any, con: wire.WireType) -> Iterator[tuple[dict[str, Any], st
 def drawn(
     key: int, version: int, seed: str, *, unknown_tags: bool = True, tags: float = 0.5
 ) -> dict[str, Any]:
-    """A random body. Most of its nodes have an address."""
+    """Return a random body. Most of its nodes have an address."""
     layout, rng = response(key)[version], Random(seed)
     values = Values(seed, unknown_tags=unknown_tags, tags=tags)
-    # built and decoded, so that no two structs in it are one object
+    # built and decoded, so that its structs are distinct objects
     value = layout.parse(layout.build(values.draw(layout.struct)))
     for holder, node_id in holders(value, layout.struct):
         if rng.random() < 0.8:
@@ -79,7 +79,7 @@ def drawn(
 
 
 def frame_of(key: int, version: int, body: bytes, rng: Random | None = None) -> bytes:
-    """A whole frame; its header has a tag sometimes."""
+    """Return a complete frame; sometimes its header has a tag."""
     version_of_header = response_header_version(response(key), version)
     header: dict[str, Any] = {"correlation_id": 7}
     if rng is not None and version_of_header and rng.random() < 0.3:
@@ -89,13 +89,13 @@ def frame_of(key: int, version: int, body: bytes, rng: Random | None = None) -> 
 
 
 def body_of(key: int, version: int, frame: bytes) -> bytes:
-    """The body of a frame, after checking its size."""
+    """Check the size of a frame and return its body."""
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     return frame[ResponseHeader[response_header_version(response(key), version)].decode(frame, 4)[1] :]
 
 
 class Advertiser:
-    """Stands for what opens listeners: an address for each broker, as long as the seed wants it."""
+    """Replaces the listeners: an address for each broker, or none, depending on the seed."""
 
     def __init__(self, seed: str) -> None:
         self.rng = Random(f"{seed} advertise")
@@ -108,7 +108,7 @@ class Advertiser:
         return self.told[broker]
 
     def told_instead(self, role: str, node_id: int, host: str, port: int) -> tuple[str, int]:
-        """What clients are to be told, said once more without the code under test."""
+        """Return the expected address for clients, computed without the code under test."""
         if host == "" or port <= 0:
             return host, port
         return next(told for broker, told in self.told.items() if broker[:2] == (role, node_id))

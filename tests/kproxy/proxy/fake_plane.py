@@ -1,4 +1,4 @@
-"""A data plane that only talks: a control server on a loop in a thread of its own."""
+"""A data plane without forwarding: a control server on an event loop in another thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ P = TypeVar("P", bound="FakePlane")
 
 
 class FakePlane:
-    """What runs in the thread.
+    """The content of the thread.
 
-    :ivar left: how often the last controller has left
+    :ivar left: number of times that the last controller has left
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class FakePlane:
         self.left += 1
 
     def do(self, action: Callable[[], Any]) -> Any:
-        """Run something on the loop."""
+        """Run an action on the loop."""
 
         async def run() -> Any:
             return action()
@@ -42,7 +42,7 @@ class FakePlane:
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE)
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds on the loop."""
+        """Wait until a condition holds on the loop."""
 
         assert self.loop is not None
         asyncio.run_coroutine_threadsafe(until(holds), self.loop).result()
@@ -50,7 +50,7 @@ class FakePlane:
 
 @contextmanager
 def serving(plane: P, runner: Callable[[Any], Any] = asyncio.run) -> Iterator[P]:
-    """Let a plane run; its socket is closed at the end."""
+    """Run a plane during the block, then close its socket."""
     started = threading.Event()
     done: asyncio.Event
 

@@ -1,8 +1,8 @@
-"""A network of its own for tests of transparent mode.
+"""A separate network for tests of transparent mode.
 
-``unshare --net python -m tests.kproxy.proxy.netlab SCENARIO``, as root. Broker and proxy are root's, the client is
-another user. Firewall commands are run exactly as kproxy prints them. The scenario is a JSON object with the arguments
-of :func:`scenario`, the result another.
+``unshare --net python -m tests.kproxy.proxy.netlab SCENARIO``, as root. Broker and proxy run as root, the client as
+another user. Firewall commands run exactly as kproxy prints them. The scenario is a JSON object with the arguments of
+:func:`scenario`; so is the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BROKERS = {4: "10.9.0.1", 6: "fd09::1"}
 CLIENTS = {4: "10.8.0.7", 6: "fd08::7"}
 ROUTER = {"broker": {4: "10.9.0.254", 6: "fd09::fe"}, "client": {4: "10.8.0.254", 6: "fd08::fe"}}
 
-# FindCoordinator v0 (KIP-98): answered with the address that the broker sees, as the coordinator's host
+# FindCoordinator v0 (KIP-98): the response has the address seen by the broker as the coordinator's host
 CLIENT = """
 import encodings.idna, os, socket, struct, sys
 os.setuid(65534)
@@ -75,7 +75,7 @@ def run(command: str) -> None:
 
 
 def ruleset() -> list[str]:
-    """Return all that kproxy's commands could have left behind: rules, its own chains and tables, routes."""
+    """Return everything that kproxy's commands could have left behind: rules, its own chains and tables, routes."""
     commands = ("nft list ruleset", "iptables-save", "ip6tables-save", "ip rule", "ip -6 rule")
     commands += ("ip route show table all", "ip -6 route show table all")
     told = (subprocess.run(command.split(), capture_output=True, text=True).stdout for command in commands)
@@ -83,13 +83,13 @@ def ruleset() -> list[str]:
 
 
 def _empty(line: str) -> bool:
-    """Tell whether a line is the kernel's, or of built-in chains and tables, which stay behind once they were used."""
+    """Return whether a line is the kernel's, or of built-in chains and tables, which remain after their first use."""
     frame = line[:1] in "#:*}" or line[-1:] == "{" or line == "COMMIT" or "policy accept" in line
     return (frame and "kproxy" not in line.lower()) or "proto kernel" in line
 
 
 class Lab:
-    """The machines.
+    """The hosts of the network.
 
     :ivar client: prefix of commands that run on the client
     """
@@ -97,7 +97,7 @@ class Lab:
     def __init__(self, forwarded: bool) -> None:
         self.processes: list[subprocess.Popen[str]] = []
         self.client: list[str] = []
-        # as strict as distributions have it, set before interfaces are made
+        # as strict as in distributions, set before interfaces are created
         run("ip link set lo up; sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.default.rp_filter=1")
         if forwarded:
             self.client, broker = self._machine("client"), self._machine("broker")
@@ -117,7 +117,7 @@ class Lab:
         return process
 
     def _machine(self, name: str) -> list[str]:
-        """Make a machine that this one routes for."""
+        """Create a host for which this one routes."""
         pid = self._start(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 60"]).pid
         inside = ["nsenter", "--net", "--target", str(pid)]
         enter = " ".join(inside)
@@ -132,7 +132,7 @@ class Lab:
         return inside
 
     async def ask(self, *more: Address) -> list[str]:
-        """Return what a client is told by the brokers, IPv4 and IPv6, and at other addresses."""
+        """Return the brokers' responses to a client, over IPv4 and IPv6, and those at other addresses."""
         sources = dict.fromkeys(CLIENTS, "") if self.client else CLIENTS
         places = [f"{host},{PORT},{sources[family]}" for family, host in BROKERS.items()]
         places += [f"{host},{port}," for host, port in more]
@@ -158,10 +158,10 @@ def _nodad(family: int) -> str:
 
 
 class Forwarder:
-    """A proxy of a few lines.
+    """A minimal proxy.
 
-    :ivar seen: where each accepted connection was going
-    :ivar log: why others were refused
+    :ivar seen: original destination of each accepted connection
+    :ivar log: reasons why other connections were refused
     """
 
     def __init__(self, listener: Address, tproxy: bool, keep_client: bool) -> None:
@@ -173,7 +173,7 @@ class Forwarder:
         self.address: Address = self._socket.getsockname()[:2]
 
     async def start(self) -> asyncio.Server:
-        """Start to serve."""
+        """Start serving."""
         return await asyncio.start_server(self._serve, sock=self._socket)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -207,7 +207,7 @@ class Forwarder:
 class Proxy:
     """``kproxy proxy`` itself, with the interface of :class:`Forwarder`.
 
-    :ivar seen: the broker of each recorded exchange, once it has ended
+    :ivar seen: the broker of each recorded exchange, after the proxy has ended
     """
 
     def __init__(self, listener: Address, tproxy: bool, keep_client: bool) -> None:
@@ -245,15 +245,15 @@ class Proxy:
         self.address: Address = at.strip("[]"), int(port_text)
 
     async def start(self) -> Proxy:
-        """Do nothing: it runs."""
+        """Do nothing, because it already runs."""
         return self
 
     def close(self) -> None:
-        """Let it end."""
+        """Ask it to stop."""
         self._process.terminate()
 
     async def wait_closed(self) -> None:
-        """Wait for its end, and read what it recorded."""
+        """Wait until it ends, and read its recording."""
         _, told = self._process.communicate(timeout=PATIENCE)
         self.log += told
         read = [sys.executable, "-m", "kproxy", "read", "--json", self._file]
@@ -273,14 +273,15 @@ async def scenario(
 ) -> dict[str, Any]:
     """Run one scenario.
 
-    :param forwarded: client and broker are machines of their own, between which this one routes
-    :param excluded: the user ID that the rules leave out
-    :param real: with ``kproxy proxy`` in place of a few lines of our own
-    :returns: ``direct``, ``through``, ``again``: what the client was told before, with and after the rules; ``own`` the
-        same of the proxy's own address; ``seen`` by the proxy, and its ``log``; ``before``, ``after``: what was set up
+    :param forwarded: client and broker are separate hosts, between which this one routes
+    :param excluded: the user ID that the rules exclude
+    :param real: use ``kproxy proxy`` instead of the minimal proxy
+    :returns: ``direct``, ``through``, ``again``: responses to the client before, with and after the rules; ``own``:
+        responses at the proxy's own address; ``seen`` by the proxy, and its ``log``; ``before``, ``after``: the
+        firewall and routing configuration
     """
     lab = Lab(forwarded)
-    # loopback, where kproxy listens unless told, will do for what this machine connects to itself
+    # loopback, kproxy's default, is enough for connections of this host itself
     hosts = ("::",) if forwarded else ("127.0.0.1", "::1")
     told: dict[str, Any] = {"before": ruleset()}
     try:
@@ -315,7 +316,7 @@ async def scenario(
 
 @cache
 def missing() -> str:
-    """Return why scenarios cannot be run here, empty if they can."""
+    """Return why scenarios cannot run here, empty if they can."""
     if sys.platform != "linux":
         return "network namespaces are Linux's"
     programs = ("unshare", "nsenter", "ip", "iptables", "ip6tables", "nft", "sysctl")

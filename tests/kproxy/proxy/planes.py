@@ -1,4 +1,4 @@
-"""A data plane in the loop of a test, and a client that says frames to it byte by byte."""
+"""A data plane in the event loop of a test, and a client that sends frames byte by byte."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNRECORDED = RecordingOptions(on=False)
 
 
 class ReportLog(Reports):
-    """Reports that are kept: what a user would have been told."""
+    """Keeps the reports that a user would see."""
 
     def __init__(self) -> None:
         self._sink = os.open(os.devnull, os.O_WRONLY)
@@ -45,7 +45,7 @@ class ReportLog(Reports):
 
 
 class RunningPlane:
-    """A plane and what it told."""
+    """A plane and its reports."""
 
     def __init__(self, plane: Plane, told: ReportLog) -> None:
         self.plane = plane
@@ -84,12 +84,12 @@ async def running(state: Path, *bootstrap: Address, **settings: Any) -> AsyncIte
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test in a loop of its own, the one that the data plane has."""
+    """Run a test in a new event loop of the same kind as the data plane's."""
     uvloop.run(test())
 
 
 class Client:
-    """A connection that sends and receives bytes."""
+    """A connection for raw bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -131,7 +131,7 @@ class Client:
         return await self.response(key, version)
 
     async def ended(self) -> bytes:
-        """Return what comes until the connection ends."""
+        """Return the remaining bytes until the connection ends."""
         async with asyncio.timeout(PATIENCE):
             try:
                 return await self.reader.read()

@@ -1,4 +1,4 @@
-"""A tee with its recorder process, for tests, and what of it can be read back."""
+"""A tee with its recorder process, for tests, and readers for the recording."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MS = 1_000_000
 
 
 class RecordedTee:
-    """A tee, and a recorder that has begun."""
+    """A tee with a running recorder."""
 
     def __init__(self, settings: RecordingOptions, size: int = 1 << 20, *, lossless: bool = False) -> None:
         self.tee = Tee(size, lossless=lossless)
@@ -31,7 +31,7 @@ class RecordedTee:
         self.start()
 
     def start(self) -> None:
-        """Start a recorder, and wait until it has begun."""
+        """Start a recorder, and wait until it is ready."""
         self.process = start_recorder(self.tee, self.settings)
         self.next_event()
 
@@ -52,7 +52,7 @@ class RecordedTee:
         return [event for event in self.events if event["event"] == name]
 
     def settle(self) -> None:
-        """Wait until everything so far was taken."""
+        """Wait until the recorder has processed everything so far."""
         wait_until(lambda: not self.tee.congested and not self.tee.waiting)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ def read(path: Path | str) -> Capture:
 
 
 def streams(capture: Capture) -> list[tuple[bytes, bytes]]:
-    """What each side of each connection sent, as far as it is there."""
+    """Return the recorded bytes of each side of each connection."""
     found = []
     for connection in range(len(capture.connections)):
         client = capture.client_stream(connection)
@@ -97,7 +97,7 @@ def streams(capture: Capture) -> list[tuple[bytes, bytes]]:
 
 
 def followed(path: Path | str, ends: tuple[str, str]) -> tuple[bytes, bytes]:
-    """What each side of a connection sent, by tshark's own reassembly."""
+    """Return the bytes of each side of a connection, by tshark's own reassembly."""
     out = subprocess.run(
         ["tshark", "-r", str(path), "-q", "-z", f"follow,tcp,raw,{','.join(ends)}"],
         check=True,

@@ -1,4 +1,4 @@
-"""What tests say through a data plane, and what they hear."""
+"""Messages that tests send through a data plane, and the responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def heartbeat(correlation_id: int = 1) -> bytes:
 
 
 def heard(broker: FakeBroker) -> list[ReceivedRequest]:
-    """Return what came from clients, not from kproxy itself."""
+    """Return the requests of clients, without those of kproxy itself."""
     return [each for each in broker.received if each.client_id != "kproxy"]
 
 
@@ -34,7 +34,7 @@ def heartbeat_body() -> dict[str, Any]:
 
 
 async def asked_through(proxy: RunningPlane, *frames: bytes, count: int = 1) -> list[bytes]:
-    """Send frames over a connection of their own; return as many frames as come back."""
+    """Send frames on a new connection; return as many frames as requested."""
     async with await Client.connect(proxy.address) as client:
         client.send(*frames)
         return [await client.frame() for _ in range(count)]

@@ -1,4 +1,4 @@
-"""How connections are taken in: TLS on either side, and what goes wrong with it."""
+"""Accepted connections: TLS on either side, and its failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def authority(_own_folders: None) -> Authority:
-    """The authority of kproxy's own, which also signs the broker's certificate here."""
+    """kproxy's own authority, which also signs the broker's certificate here."""
     return Authority.open()
 
 
@@ -131,7 +131,7 @@ def test_a_client_that_does_not_trust_the_authority_is_explained(
                 with pytest.raises(ssl.SSLCertVerificationError):
                     await Client.connect(proxy.address, ssl=ssl.create_default_context())
                 await until(lambda: bool(proxy.told.of("warning")))
-                # whether it says so with an alert is up to its TLS library
+                # whether it sends an alert depends on its TLS library
                 assert "refuse" in proxy.told.of("warning")[0]["text"]
                 await until(lambda: not proxy.plane.sessions)
 
@@ -158,7 +158,7 @@ def test_mutual_tls_needs_a_certificate(tmp_path: Path, authority: Authority) ->
             async with running(tmp_path, ("127.0.0.1", broker.port), client_tls=required) as proxy:
                 async with await Client.connect(proxy.address, ssl=trusting(authority)) as client:
                     client.send(request_frame(METADATA, 12, ALL_TOPICS))
-                    with suppress(ssl.SSLError):  # with TLS 1.3 it learns of it after its handshake
+                    with suppress(ssl.SSLError):  # with TLS 1.3 it is notified after its handshake
                         await client.ended()
                 await until(lambda: bool(proxy.told.of("warning")))
                 assert "the client showed no certificate" in proxy.told.of("warning")[0]["text"]
@@ -226,7 +226,7 @@ def test_what_is_said_is_recorded_decrypted_with_the_real_endpoints(
 def test_a_queue_that_is_full_makes_forwarding_wait_or_leaves_connections_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lossless: bool
 ) -> None:
-    """Twenty times what the queue holds, and a recorder that is stopped while it comes."""
+    """Twenty times the size of the queue, with a recorder that is suspended meanwhile."""
     from captures.exchanges import open_capture
 
     size, path = 20 << 20, tmp_path / "said.pcapng"

@@ -1,4 +1,4 @@
-"""Where the user says that brokers are."""
+"""Addresses of brokers given by the user."""
 
 from __future__ import annotations
 

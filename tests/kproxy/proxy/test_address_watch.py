@@ -1,4 +1,4 @@
-"""Escaped addresses are found wherever they are, and nothing else is."""
+"""Escaped addresses are found wherever they are, without false positives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watching(*brokers: tuple[str, int]) -> AddressWatch:
 
 @pytest.mark.parametrize("pair", every_version(), ids=names)
 def test_addresses_of_any_message(pair: tuple[int, int]) -> None:
-    """All addresses of a message before it is rewritten; afterwards none but those that stay on purpose."""
+    """Before rewriting, all addresses of a message are found; afterwards only those kept on purpose."""
     key, version = pair
     layout = response(key)[version]
     for number in range(4):
@@ -42,7 +42,7 @@ def test_addresses_of_any_message(pair: tuple[int, int]) -> None:
         rewritten = rewrite(frame, advertise).frame
         for broker in advertise.told:
             watch.learn(broker)
-        # the same address may be that of several nodes
+        # several nodes may have the same address
         there = {broker[2:] for broker in advertise.told if broker.port < 65536}
         assert {broker[2:] for broker in watch.escaped(frame)} == there, seed
         for address in advertise.told.values():
@@ -80,13 +80,13 @@ def test_what_is_no_address_of_a_broker() -> None:
 
 def check_no_address(watch: AddressWatch) -> None:
     port = (9092).to_bytes(4, "big")
-    assert watch.escaped(b"\x05web1" + port) == []  # the end of another host
+    assert watch.escaped(b"\x05web1" + port) == []  # the end of another host name
     assert watch.escaped(b"\x03b1" + (9093).to_bytes(4, "big")) == []
     assert watch.escaped(b"\x03b3" + port) == []
     assert watch.escaped(b"\x03b1") == []
     assert watch.escaped(port) == []
     assert [broker.host for broker in watch.escaped(b"\x03b1" + port)] == ["b1"]
-    assert [broker.host for broker in watch.escaped(b"b1" + port)] == ["b1"]  # its length came earlier
+    assert [broker.host for broker in watch.escaped(b"b1" + port)] == ["b1"]  # its length arrived earlier
 
 
 def test_the_address_of_the_proxy_itself() -> None:

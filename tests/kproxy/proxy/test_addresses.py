@@ -1,4 +1,4 @@
-"""Rewritten addresses: every API and version that has some, and everything but the addresses as it was."""
+"""Rewritten addresses in every API and version that has any; everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rewritten(key: int, version: int, frame: bytes, advertise: Callable[[Broker]
 
 
 def expected(value: Any, advertise: Advertiser, role: str = "broker") -> Any:
-    """A decoded body, whoever decoded it, with the addresses that clients are to be told."""
+    """Return a body decoded by either library, with the addresses expected by clients."""
     if isinstance(value, list | tuple):
         return type(value)(expected(item, advertise, role) for item in value)
     if not isinstance(value, dict):
@@ -105,7 +105,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def put_back(key: int, version: int, frame: bytes, value: Any) -> bytes:
-    """Put the original addresses back: what else was changed would show."""
+    """Restore the original addresses, to reveal any other change."""
     paths = [
         f"{part}.{name}"
         for part in ("brokers", "coordinators", "node_endpoints")
@@ -117,7 +117,7 @@ def put_back(key: int, version: int, frame: bytes, value: Any) -> bytes:
 
 
 def kio_schemas() -> dict[tuple[int, int], type[Any]]:
-    """kio's classes for the responses with addresses, of all versions that it has."""
+    """Return kio's classes for the responses with addresses, in all versions that it supports."""
     kinds = {
         (key, version): schema_name_map[api_key_map[key]].get(version, {}) for key, version in every_version()
     }
@@ -137,7 +137,7 @@ def test_kio_reads_the_same_but_the_addresses(pair: tuple[int, int]) -> None:
     for number in range(ROUNDS):
         seed = f"{names(pair)} kio {number}"
         value, advertise = drawn(key, version, seed, unknown_tags=False), Advertiser(seed)
-        Converter(seed).entity(layout.struct, schema, value)  # makes it a value that both can carry
+        Converter(seed).entity(layout.struct, schema, value)  # converts it to a value that both support
         frame = frame_of(key, version, layout.build(value))
         result = rewritten(key, version, frame, advertise)
         before, after = (read(body_of(key, version, each), 0) for each in (frame, result.frame))
@@ -174,7 +174,7 @@ def test_kafka_python_reads_the_same_but_the_addresses(pair: tuple[int, int]) ->
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("pair", every_version(), ids=names)
 def test_damaged_frames(pair: tuple[int, int]) -> None:
-    """A frame or a DecodeError, nothing else."""
+    """The result is a frame or a DecodeError."""
     key, version = pair
     layout, rng = response(key)[version], Random(f"{names(pair)} damaged")
     frame = frame_of(key, version, layout.build(drawn(key, version, f"{names(pair)} damaged")))
@@ -191,12 +191,12 @@ def test_damaged_frames(pair: tuple[int, int]) -> None:
 
 def test_what_other_decoders_have() -> None:
     missing = [(key, version) for key, version in every_version() if (key, version) not in kio_schemas()]
-    assert missing == [(SHARE_FETCH, 0), (SHARE_ACKNOWLEDGE, 0)]  # gone since Kafka 4.1
+    assert missing == [(SHARE_FETCH, 0), (SHARE_ACKNOWLEDGE, 0)]  # removed in Kafka 4.1
     assert len(kafka_python_versions()) == 31
 
 
 def test_what_has_addresses() -> None:
-    """The first versions are those of the protocol; every declared one from there on has them."""
+    """The first versions are those of the protocol; all later declared versions have addresses."""
     for key in range(len(apis.NAMES)):
         known = apis.api(key)
         assert known is not None
@@ -208,7 +208,7 @@ def test_what_has_addresses() -> None:
     assert rewriter(-1, 0) is rewriter(10_000, 0) is rewriter(METADATA, 99) is None
     assert all(unknown(key, response(key).versions.last + 1) for key in FIRST)
     assert unknown(METADATA, -1)
-    assert not unknown(API_VERSIONS, 99)  # answered in a version that is known
+    assert not unknown(API_VERSIONS, 99)  # answered in a supported version
     assert not unknown(10_000, 0)
     assert streams(FETCH, 15) is streams(FETCH, 99) is streams(PRODUCE, 11) is streams(METADATA, 12) is None
     assert streams(FETCH, 16) is not None
@@ -216,7 +216,7 @@ def test_what_has_addresses() -> None:
 
 
 def test_no_other_message_has_a_host_and_a_port_for_clients() -> None:
-    """What is left alone is so by name; an API that is added has to be looked at."""
+    """Messages are left alone by name only; a new API has to be checked."""
     left = set()
     for key in range(len(apis.NAMES)):
         message = response(key)
@@ -224,7 +224,7 @@ def test_no_other_message_has_a_host_and_a_port_for_clients() -> None:
             con = message[version].struct
             if list(holders(full(con), con)) and not (key in FIRST and version >= FIRST[key]):
                 left.add(apis.api_name(key))
-    # the quorum's own APIs, what controllers and brokers say to each other, and endpoints of Streams applications
+    # APIs of the quorum, APIs between controllers and brokers, and endpoints of Streams applications
     assert left == {
         "Vote",
         "BeginQuorumEpoch",
@@ -238,7 +238,7 @@ def test_no_other_message_has_a_host_and_a_port_for_clients() -> None:
 
 
 def full(con: Any) -> Any:
-    """A value with one element in every array and every tagged field there."""
+    """Return a value with one element in every array and all tagged fields."""
     if hasattr(con, "element"):
         return [full(con.element)]
     if hasattr(con, "struct"):
@@ -248,7 +248,7 @@ def full(con: Any) -> Any:
     return None
 
 
-# ---------------------------------------------------------------- what is left alone
+# ---------------------------------------------------------------- unchanged messages
 # FindCoordinator v2 of kafka-python 3.0.12: error 15, no message, node -1, empty host, port -1
 NOT_FOUND = bytes.fromhex("00000018 00000007 00000000 000f ffff ffffffff 0000 ffffffff".replace(" ", ""))
 
@@ -336,8 +336,8 @@ def test_a_broker_that_offers_nothing_but_what_is_declared_is_known(version: int
     assert is_known(declared())
     assert is_known({FETCH: (4, 17), API_VERSIONS: (0, 4)})
     assert not is_known({**declared(), 2: (0, declared()[2][1] + 1)})
-    assert not is_known({**declared(), len(NAMES): (0, 0)})  # a later release
-    assert not is_known({**declared(), 10_000: (0, 0)})  # a vendor has its own
+    assert not is_known({**declared(), len(NAMES): (0, 0)})  # an API of a later release
+    assert not is_known({**declared(), 10_000: (0, 0)})  # an API of a vendor
     assert not is_known({API_VERSIONS: (0, 4)})
     assert not is_known({})
 
@@ -395,7 +395,7 @@ def test_an_answer_in_a_version_that_is_not_known_becomes_a_refusal() -> None:
         rewritten(API_VERSIONS, newest + 1, frame[:9], untold)
 
 
-# ---------------------------------------------------------------- versions other than asked for
+# ---------------------------------------------------------------- versions other than requested
 # nafka to ApiVersions v2 of kafkajs 2.2.4 (01_nafka_kafkajs_none.pcap): v3, twelve entries
 NAFKA = bytes.fromhex(
     "0000000000000d0000000800080000010006000600000200050005000003000800080000080007000700000900050005"
@@ -413,7 +413,7 @@ def test_an_answer_in_a_later_version_than_asked_for() -> None:
 
 @pytest.mark.parametrize("asked", [3, 4, 5])
 def test_an_answer_in_an_earlier_version_than_asked_for(asked: int) -> None:
-    """Kafka 0.9.0.1 answers Metadata in v0, whatever is asked."""
+    """Kafka 0.9.0.1 answers Metadata in v0, whatever the version of the request."""
     nodes = [{"node_id": number, "host": "broker", "port": 9092} for number in (1, 2)]
     frame = frame_of(
         METADATA, 0, response(METADATA)[0].build({"brokers": nodes, "topics": [{"name": "orders"}]})
@@ -428,7 +428,7 @@ def test_an_answer_in_an_earlier_version_than_asked_for(asked: int) -> None:
 
 # ---------------------------------------------------------------- recorded frames
 def check_recorded(path: Path) -> int:
-    """Rewrite every response of a capture that has addresses; return how many there were."""
+    """Rewrite every response of a capture that has addresses; return the number of these."""
     capture = open_capture(str(path))
     capture.read()
     table = capture.table

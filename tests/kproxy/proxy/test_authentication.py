@@ -1,4 +1,4 @@
-"""Clients' connections that kproxy authenticates at a fake broker (``--authenticate``)."""
+"""Client connections that kproxy authenticates at a fake broker (``--authenticate``)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Authenticator:
-    """What a broker answers to SaslAuthenticate.
+    """A broker's answers to SaslAuthenticate.
 
-    :ivar lifetime: of sessions in ms, 0 without re-authentication
-    :ivar gate: nothing is answered before it is set
-    :ivar count: how many were right
+    :ivar lifetime: lifetime of sessions in ms, 0 without re-authentication
+    :ivar gate: event to wait for before each answer
+    :ivar count: number of successful authentications
     """
 
     def __init__(self, lifetime: int = 0, password: bytes = b"secret") -> None:
@@ -59,7 +59,7 @@ class Authenticator:
 async def authenticating(
     path: Path, answer: Any, **settings: Any
 ) -> AsyncIterator[tuple[FakeBroker, RunningPlane]]:
-    """Run a broker that wants authentication behind a data plane."""
+    """Run a broker that requires authentication behind a data plane."""
     async with (
         FakeBroker(answers={SASL_AUTHENTICATE: answer}) as broker,
         running(path, ("127.0.0.1", broker.port), security=ALICE, authenticate=True, **settings) as proxy,
@@ -72,12 +72,12 @@ def ids(frames: list[bytes]) -> list[int]:
 
 
 async def blocked(proxy: RunningPlane) -> None:
-    """Wait until the next request of the only client has to wait for re-authentication."""
+    """Wait until the next request of the only client is blocked by re-authentication."""
     await until(lambda: any(session.requests._when_blocked is not None for session in proxy.plane.sessions))
 
 
 def limit_authentication(proxy: RunningPlane, seconds: float) -> None:
-    """Limit how long the broker of the only client may take for the next authentication."""
+    """Limit the time that the only client's broker may take for the next authentication."""
     (session,) = proxy.plane.sessions
     assert session.authentication is not None
     session.authentication._timeout = seconds
@@ -185,7 +185,7 @@ def _record_into(monkeypatch: pytest.MonkeyPatch, kept: dict[int, bytes]) -> Non
 
 
 def test_requests_and_the_end_wait_while_the_broker_authenticates(tmp_path: Path) -> None:
-    """The address in Metadata is rewritten too, so the request was paired with its response."""
+    """The address in Metadata is rewritten, too, which proves that the response was paired with its request."""
 
     async def test() -> None:
         answer = Authenticator(LIFETIME)
@@ -267,7 +267,7 @@ def test_a_broker_that_closes_instead_of_answering_is_reported_at_once(tmp_path:
 
 @pytest.mark.parametrize("cut", [20, None])
 def test_an_idle_connection_is_authenticated_with_its_next_request(tmp_path: Path, cut: int | None) -> None:
-    """Also if the lifetime ends while a request is received whose last chunk ends with it."""
+    """This includes a lifetime that ends while a request is received, with nothing after its last chunk."""
 
     async def test() -> None:
         answer = Authenticator(LIFETIME)

@@ -1,4 +1,4 @@
-"""Blocks of many messages made together are the bytes that they become one by one."""
+"""Blocks of many messages built together equal the bytes of single messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEVER = 1 << 30
 
 
 def made(few: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, int, int]:
-    """Blocks of random messages of IPv4 and IPv6 connections, with comments, ends and an unknown connection."""
+    """Return blocks of random messages of IPv4 and IPv6 connections, with comments, ends and an unknown connection."""
     monkeypatch.setattr(blocks, "_FEW", few)
     monkeypatch.setattr(blocks, "_PER_CONNECTION", 1)
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Addresses that brokers announce: what is one, what is allowed, what looks odd."""
+"""Addresses announced by brokers: which are valid, which are allowed, which are suspicious."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_addresses(host: str) -> None:
         ("b1.example.com", ["b1.example.com"], True),
         ("b2.example.com", ["b1.example.com"], False),
         ("named-with-b", ["*.example.com"], True),
-        ("whatever", ["10.0.0.0/8"], True),  # where it leads is looked at when it is connected to
+        ("whatever", ["10.0.0.0/8"], True),  # names are checked when they are resolved for a connection
     ],
 )
 def test_what_is_allowed(host: str, allowed: list[str], passes: bool) -> None:

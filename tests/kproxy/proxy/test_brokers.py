@@ -1,4 +1,4 @@
-"""Where clients find brokers."""
+"""Addresses at which clients find brokers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.proxy.tls.sni import NodeNames
 
 
 class FakeListeners:
-    """Opens no listener, but remembers which were asked for."""
+    """Opens no listeners, but records the requested ones."""
 
     def __init__(self, *, busy: frozenset[int] = frozenset()) -> None:
         self.asked: list[int] = []
@@ -57,7 +57,7 @@ def test_the_port_is_a_base_and_the_node_id() -> None:
 
 
 def test_controllers_have_ports_of_their_own() -> None:
-    """In combined mode they have the node IDs of brokers, and other addresses."""
+    """In combined mode, controllers have the node IDs of brokers, but other addresses."""
     brokers = FakeListeners().brokers()
     assert brokers.advertise(broker(1)) == ("proxy", 9094)
     assert brokers.advertise(broker(1, port=9093, role="controller")) == ("proxy", 10_094)
@@ -140,7 +140,7 @@ def test_another_cluster_is_not_what_is_known(tmp_path: Path) -> None:
 
 
 def test_the_file_is_written_once_however_many_brokers_there_are(tmp_path: Path) -> None:
-    """Not by whoever forwards: 12,000 brokers in one answer had it written 12,000 times, for 100 seconds."""
+    """Forwarding does not write it: a response with 12,000 brokers caused 12,000 writes, which took 100 seconds."""
     file = tmp_path / "brokers.json"
     brokers = FakeListeners().brokers(file=file)
     assert brokers.saving() is None

@@ -1,4 +1,4 @@
-"""The clock on the wall is set, and nothing ends because of it."""
+"""Changes of the wall clock end nothing."""
 
 from __future__ import annotations
 

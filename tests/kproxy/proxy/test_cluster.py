@@ -1,4 +1,4 @@
-"""Several clusters behind one proxy: each client gets the brokers of its own."""
+"""Several clusters behind one proxy: each client sees the brokers of its cluster."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_brokers_rules_and_answers_are_those_of_the_cluster_that_the_client_chos
 
 
 def test_the_recording_names_the_broker_of_a_connection_again(tmp_path: Path) -> None:
-    """So that it is known from a later file of a recording, too."""
+    """So a reader that starts with a later file of a recording knows it, too."""
     path = tmp_path / "recorded.pcapng"
 
     async def test() -> None:

@@ -1,4 +1,4 @@
-"""The control socket, with real sockets on both of asyncio's loops."""
+"""The control socket, with real sockets on both kinds of asyncio event loops."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_when_the_last_controller_leaves_this_is_told(plane: Plane) -> None:
     first.close()
     plane.until(lambda: plane.server.controllers == 1)
     assert plane.left == 0
-    second.call("hello", control=False)  # it gives control up, and stays
+    second.call("hello", control=False)  # it releases control, but stays connected
     assert plane.left == 1
     brief.close()
     second.close()

@@ -1,4 +1,4 @@
-"""Control commands over HTTP, with a data plane that only talks."""
+"""Control commands over HTTP, with a data plane that does not forward."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_streams_of_events_leave_room_for_commands(
                 )
                 return stream.getresponse().status == 200
 
-            wait_until(answered)  # once the end of the first is noticed
+            wait_until(answered)  # once the disconnection of the first is noticed
 
 
 def test_events_need_the_token(control: Control) -> None:
@@ -288,7 +288,7 @@ def test_tls(plane: FakePlane, tmp_path: Path) -> None:
             http.client.HTTPSConnection("localhost", server.port, timeout=PATIENCE, context=context)
         ) as client,
     ):
-        slow.sendall(b"\x16")  # a handshake that does not end keeps no one waiting
+        slow.sendall(b"\x16")  # an incomplete handshake blocks nobody
         client.request("GET", "/health")
         assert client.getresponse().status == 200
 

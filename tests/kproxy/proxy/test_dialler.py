@@ -1,4 +1,4 @@
-"""Names with several addresses: which is taken, and what is said of those that do not answer."""
+"""Host names with several addresses: which is chosen, and the notices about those that do not respond."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V4, V6 = socket.AF_INET, socket.AF_INET6
 
 
 class Network:
-    """Addresses of a name, and what comes of connecting to each, in place of the loop's own."""
+    """The addresses of a name, and the result of connecting to each, replacing the loop's functions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **outcomes: Callable[[], Awaitable[None]]) -> None:
         self.tried: list[str] = []
@@ -53,7 +53,7 @@ async def test_an_address_that_swallows_packets_costs_a_moment(monkeypatch: pyte
         (await dialler.dial(("kafka", 9092))).close()
         assert network.tried == ["10.0.0.1", "10.0.0.2"]
         (await dialler.dial(("kafka", 9092))).close()
-    assert network.tried[2:] == ["10.0.0.2"]  # what answered is asked first from then on
+    assert network.tried[2:] == ["10.0.0.2"]  # the address that responded is tried first from then on
 
 
 async def test_an_address_that_refuses_is_followed_by_the_next_at_once(

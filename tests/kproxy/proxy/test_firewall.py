@@ -1,4 +1,4 @@
-"""Firewall rules of transparent mode, run exactly as they are printed in a network namespace of their own."""
+"""Firewall rules of transparent mode, executed exactly as printed, in their own network namespace."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lab(**scenario: Any) -> dict[str, Any]:
 def test_connections_that_this_machine_makes(tool: Tool, method: Method) -> None:
     told = lab(tool=tool, method=method)
     assert told["direct"] == told["again"] == list(CLIENTS.values())
-    assert told["through"] == list(BROKERS.values())  # the address that this machine has towards itself
+    assert told["through"] == list(BROKERS.values())  # this host's source address for connections to itself
     assert told["seen"] == WANTED
     assert told["own"] == "closed"
     assert told["log"].startswith("NotRedirectedError")

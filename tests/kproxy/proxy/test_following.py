@@ -1,4 +1,4 @@
-"""A recording that another process reads while it grows: exchanges as they come, and an end when it ends."""
+"""A growing recording read by another process: exchanges arrive one by one, and reading ends with the recording."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Follower(threading.Thread):
 
 
 class Client:
-    """A connection that asks and is answered."""
+    """A connection for requests and responses."""
 
     def __init__(self, recorded: RecordedTee, port: int = 50_001) -> None:
         self.recorded = recorded
@@ -105,7 +105,7 @@ def test_exchanges_come_as_they_are_recorded(kind: str, end: str, tmp_path: Path
 
 
 def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
-    """A reader that is slower than the traffic: it misses what was dropped, and goes on with what is there."""
+    """A reader slower than the traffic misses the deleted chunks, and continues with the remaining ones."""
     settings = RecordingOptions(folder=str(tmp_path / "spool"), limit=1 << 20)
     with RecordedTee(settings) as recorded, Follower(settings.capture) as follower:
         client = Client(recorded)
@@ -125,7 +125,7 @@ def test_the_oldest_chunks_vanish_while_it_is_followed(tmp_path: Path) -> None:
         assert isinstance(follower.source, JoinedSource)
         assert len(follower.source.deleted) > 10
         assert follower.source.unreadable == []
-        # what was dropped is no longer held: it does not take room on the disk
+        # the deleted data is no longer held, so it takes no disk space
         assert not follower.source.held(100)
         with pytest.raises(SpoolDropped):
             follower.source.read(100, 10)

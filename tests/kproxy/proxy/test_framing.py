@@ -1,4 +1,4 @@
-"""What forwarding knows of frames, held against the full decoder's declarations."""
+"""The forwarding code's knowledge of frames, checked against the declarations of the full decoder."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class TestInFlight:
         assert not in_flight
 
     def test_what_was_never_answered_is_passed_over(self) -> None:
-        """GSSAPI's last token has no answer."""
+        """GSSAPI's last token has no response."""
         in_flight = InFlight()
         due = TrackedRequest(3, 12, 9, None)
         for entry in (TOKEN, TOKEN, due):

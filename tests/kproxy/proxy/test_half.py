@@ -1,4 +1,4 @@
-"""What is done with frames that somebody has decided about, in a data plane with a fake broker behind it."""
+"""Frames with a decision, in a data plane with a fake broker behind it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class ScriptedInspector:
-    """An inspector whose decisions a test has written."""
+    """An inspector with scripted decisions."""
 
     def __init__(self, *keys: int, side: str = "request", verdict: Verdict = UNCHANGED) -> None:
         self.active = True
@@ -100,7 +100,7 @@ def test_what_comes_behind_a_delayed_frame_waits_too(tmp_path: Path) -> None:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Intervention]:
-    """What is told of frames as they are recorded."""
+    """The interventions reported for recorded frames."""
     told: list[Intervention] = []
 
     def note(_: Half, data: bytes, now: int, comment: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Frames that are collected for rules: bounded in all, and what is beyond passes."""
+"""Frames collected for rules: their total size is limited, and frames beyond the limit pass."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def begun(size: int, there: int) -> bytes:
-    """The beginning of a Produce request that announces more than comes."""
+    """Return the beginning of a Produce request that announces more bytes than follow."""
     frame = request_frame(PRODUCE, 9, {"acks": 1, "timeout_ms": 1, "topic_data": []}, 1)
     return struct.pack(">i", size) + frame[4:] + bytes(there - len(frame))
 
@@ -50,7 +50,7 @@ def test_what_no_room_is_left_for_passes_uninspected(tmp_path: Path) -> None:
                         two.send(begun(1_000_000, 60_000))
                         await until(lambda: plane.counts.uninspected == 1)
                         (session,) = [each for each in plane.sessions if each.requests._collected is None]
-                        assert session.requests._left > 900_000  # of the frame, which passes
+                        assert session.requests._left > 900_000  # the frame passes
                         (sentence,) = told(proxy)
                         assert "limit inspected_bytes (100,000 bytes)" in sentence
                         two.send(bytes(1_000_004 - 60_000))

@@ -1,4 +1,4 @@
-"""Brokers that lie about the cluster: too many nodes, no addresses, addresses where nobody should be sent."""
+"""Brokers that lie about the cluster: too many nodes, no addresses, forbidden addresses."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_answer_with_more_addresses_than_a_cluster_has_ends_the_connection(
 
 
 def test_a_count_that_the_bytes_do_not_hold_is_no_question_of_limits() -> None:
-    """It is a frame in another version, or nonsense: found out without a look at any element."""
+    """The frame has another version, or is invalid; this is determined without reading any element."""
     rewrite = rewriter(METADATA, 12)
     assert rewrite is not None
     frame = response_frame(METADATA, 12, {"brokers": [{"node_id": 1, "host": "a", "port": 1}] * 20_000})
@@ -113,7 +113,7 @@ def test_brokers_elsewhere_than_allowed_get_no_connections(tmp_path: Path) -> No
             ]
             options = {"allowed_brokers": ("10.0.0.0/8",)}
             async with running(tmp_path, ("127.0.0.1", broker.port), **options) as proxy:
-                assert [place.node_id for place in proxy.cluster.brokers] == [1]  # named by the user
+                assert [place.node_id for place in proxy.cluster.brokers] == [1]  # given by the user
                 assert (
                     "broker 2 gets no connections: 169.254.169.254 is not allowed (--allow-brokers)"
                     in notes(proxy)
@@ -155,7 +155,7 @@ def test_a_broker_at_an_odd_place_is_noted_once(tmp_path: Path) -> None:
             broker.advertised = None
             async with running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
                 await told_brokers(proxy)
-                assert "--allow-brokers" not in notes(proxy)  # the ordinary broker on this machine
+                assert "--allow-brokers" not in notes(proxy)  # an ordinary broker on this host
 
     run(test)
 

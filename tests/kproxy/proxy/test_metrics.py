@@ -61,14 +61,14 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture
 def metrics() -> Iterator[Metrics]:
-    """Metrics of a run that has just begun."""
+    """Metrics of a run that has just started."""
     made = Metrics(lambda _: None, topics=2, clients=2)
     yield made
     made.close()
 
 
 def series(text: str) -> Series:
-    """Return the samples of a scrape. To Prometheus, an empty label is as good as none."""
+    """Return the samples of a scrape. To Prometheus, an empty label is the same as none."""
     return {
         (
             sample.name,
@@ -80,9 +80,9 @@ def series(text: str) -> Series:
 
 
 def scraped(metrics: Metrics) -> Series:
-    """Return all samples, as Prometheus gets them."""
+    """Return all samples, as Prometheus reads them."""
     strict, _ = choose_encoder("application/openmetrics-text; version=1.0.0")
-    list(openmetrics(strict(metrics.registry).decode()))  # raises for what is against the standard
+    list(openmetrics(strict(metrics.registry).decode()))  # raises on violations of the standard
     return series(generate_latest(metrics.registry).decode())
 
 
@@ -193,7 +193,7 @@ def test_latencies_fall_into_buckets(metrics: Metrics) -> None:
 
 
 def test_waits_by_design_are_apart(metrics: Metrics) -> None:
-    metrics.observe(exchange(1, latency=500 * MS, wait=500 * MS))  # a long poll to its end
+    metrics.observe(exchange(1, latency=500 * MS, wait=500 * MS))  # a long poll that timed out
     metrics.observe(exchange(1, latency=503 * MS, wait=500 * MS))
     found = scraped(metrics)
     labels = {"api": "Fetch", "client_id": "app"}

@@ -1,4 +1,4 @@
-"""The modes of the proxy: what is offered is what is implemented, in the command, the settings and the data plane."""
+"""The modes of the proxy are the same in the command, the settings and the data plane."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "tproxy": {"tproxy": True},
     "keep_client_address": {"tproxy": True, "keep_client_address": True},
 }
-"""Settings with which an option that one mode alone reads is given, by the field of the option."""
+"""Settings that use an option of a single mode, by the option's field."""
 
 
 def test_what_the_command_offers_is_what_there_is() -> None:
@@ -111,7 +111,7 @@ HEARD = {
     "passthrough": "the broker's port",
     "transparent": "refused: not redirected",
 }
-"""What a client learns of a broker through a proxy in each mode."""
+"""The address that a client learns for a broker through a proxy in each mode."""
 
 
 @pytest.mark.parametrize("name", MODES)

@@ -1,4 +1,4 @@
-"""Node endpoints of frames that stream through: as many bytes, nothing but the endpoints void, however they come."""
+"""Node endpoints in streamed frames: however chunked, only the endpoints are voided, and the size is unchanged."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_nothing_but_the_endpoints_changes(pair: tuple[int, int]) -> None:
         number_of_void = max(set(range(1, 128)) - set(value.get("_tags", ())))
         assert not any(tags.pop(number_of_void))
         assert (got, tags) == (without(value), value.get("_tags", {})), seed
-        # what lies before the endpoints is byte for byte the same
+        # the bytes before the endpoints are unchanged
         start = layout.trace(body_of(key, version, frame)).root.children
         assert start is not None
         first = min(node.start for node in start if node.name in ("node_endpoints", *value.get("_tags", ())))
@@ -91,7 +91,7 @@ def without(value: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [16, 17])
 def test_kafka_python_finds_no_endpoints(version: int) -> None:
-    """It passes over tags that it does not know; kio 0.6.5 refuses them."""
+    """It skips unknown tags; kio 0.6.5 rejects them."""
     message = message_classes()["FetchResponse"]
     for count in (1, 2, 9, 40):
         body = response(FETCH)[version].build({"session_id": 5, "node_endpoints": [ENDPOINT] * count})
@@ -118,7 +118,7 @@ def test_tag_numbers_ascend(pair: tuple[int, int], others: dict[int, bytes]) -> 
 
 @pytest.mark.parametrize("pair", STREAMED, ids=names)
 def test_any_size_of_endpoints(pair: tuple[int, int]) -> None:
-    """The void field's size takes the bytes that it needs; one more where no number of them fits exactly."""
+    """The void field's size is as long as necessary; one byte longer if no length fits exactly."""
     key, version = pair
     layout = response(key)[version]
     more = 0
@@ -143,7 +143,7 @@ def test_a_number_in_two_bytes_stays_in_two() -> None:
 
 @pytest.mark.parametrize("pair", STREAMED, ids=names)
 def test_records_that_look_like_endpoints(pair: tuple[int, int]) -> None:
-    """Whole responses for records, and endpoints that are none."""
+    """Whole responses as records, and data that resembles endpoints."""
     key, version = pair
     layout, rng = response(key)[version], Random(7)
     inner = layout.build({"node_endpoints": [ENDPOINT]})
@@ -164,7 +164,7 @@ def test_records_that_look_like_endpoints(pair: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("pair", STREAMED, ids=names)
 def test_damaged_frames_go_on_as_they_are(pair: tuple[int, int]) -> None:
-    """Of whatever is not understood every byte goes on, and nothing is raised."""
+    """Data that cannot be parsed passes unchanged, and nothing is raised."""
     key, version = pair
     rng = Random(f"{names(pair)} damaged")
     for number in range(20):
@@ -211,7 +211,7 @@ def test_records_are_passed_on_at_once_and_as_they_are() -> None:
 
 @pytest.mark.slow
 def test_recorded_leaders_of_the_quorum() -> None:
-    """Fetch v18 between controllers of Kafka 4.3.0: real node endpoints, in most of the responses."""
+    """Fetch v18 between controllers of Kafka 4.3.0: most responses have real node endpoints."""
     capture = open_capture(str(FOLDER / "26_k430_add_controller_controller.pcap.zst"))
     capture.read()
     table = capture.table
@@ -240,7 +240,7 @@ RACKS = (None, "", "a", "rack-1", "größe", "r" * 200)
 def is_free(key: int, version: int, frame: bytes) -> bool:
     decide = free_of_endpoints(key, version)
     assert decide is not None
-    around = b"\x01\x02" + frame + b"\x01\x00\x00\x00"  # in a buffer with others
+    around = b"\x01\x02" + frame + b"\x01\x00\x00\x00"  # in a buffer with other data
     assert decide(around, 2 + len(frame)) == decide(frame, len(frame))
     return decide(frame, len(frame))
 
@@ -283,13 +283,13 @@ def test_versions_without_endpoints_at_their_end() -> None:
 
 
 def test_a_field_behind_the_endpoints_could_end_in_any_way() -> None:
-    """Why the end decides only where a broker offers nothing but what is declared."""
+    """Therefore the end of a frame is decisive only if the broker offers nothing but declared versions."""
     value = {"responses": [], "node_endpoints": [ENDPOINT], wire.UNKNOWN_TAGS: {1: bytes(8)}}
     assert is_free(FETCH, 17, frame_of(FETCH, 17, response(FETCH)[17].build(value)))
 
 
 def checked_ends(path: str) -> tuple[int, int]:
-    """Decide about every response of a capture by its end; return how many have no address, and how many are free."""
+    """Check the ends of all responses of a capture; return how many have no address, and how many are free."""
     capture = open_capture(path)
     capture.read()
     table = capture.table

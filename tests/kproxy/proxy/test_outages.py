@@ -1,4 +1,4 @@
-"""Brokers that a rule takes down, as clients meet with them, and as the recording tells of it."""
+"""Brokers taken down by a rule, as experienced by clients and as shown in the recording."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 async def port_of(proxy: RunningPlane) -> int:
-    """The port at which clients find the broker, once it is known."""
+    """Wait for the broker to be known; return its port for clients."""
     await until(lambda: proxy.cluster.brokers.get("broker", NODE) is not None)
     place = proxy.cluster.brokers.get("broker", NODE)
     assert place is not None
@@ -39,7 +39,7 @@ async def is_answered(port: int) -> bool:
 
 
 async def ends(client: Client) -> str:
-    """How a connection ends."""
+    """Return how a connection ends."""
     try:
         return "closed" if await client.reader.read(1) == b"" else "said something"
     except ConnectionResetError:
@@ -60,7 +60,7 @@ def test_refused_until_it_comes_back(tmp_path: Path) -> None:
                     await Client.connect(("127.0.0.1", port))
                 async with await Client.connect(
                     proxy.address
-                ) as client:  # the same broker, by the shared port
+                ) as client:  # the same broker, at the shared port
                     client.send(b"\0")
                     assert await ends(client) == "reset"
                 assert rules.to_json()[0]["hits"] == 2
@@ -136,7 +136,7 @@ def test_it_is_no_outage_of_the_broker_in_the_recording(tmp_path: Path) -> None:
     capture = read(path)
     ended = capture.notes.ended_connections
     assert [capture.connections[each].closed.split()[0] for each in sorted(ended)] == ["closed"] * 4
-    assert not list(ended_by_brokers(capture))  # from which outages of brokers are told
+    assert not list(ended_by_brokers(capture))  # the source for broker outages
 
 
 @pytest.mark.slow

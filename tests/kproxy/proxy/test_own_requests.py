@@ -1,4 +1,4 @@
-"""kproxy's own requests to the broker of the tests; what the broker of these tests cannot do is scripted."""
+"""kproxy's own requests to the fake broker; anything that it does not support is scripted."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _plain(body: dict[str, Any], version: int) -> dict[str, Any]:
 
 
 class _ScramServer:
-    """The other side of RFC 5802, for the password "secret"."""
+    """The server side of RFC 5802, with the password "secret"."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -198,7 +198,7 @@ def test_a_mechanism_that_the_broker_does_not_have() -> None:
 
 
 def test_raw_tokens() -> None:
-    """Kafka 0.10: after SaslHandshake v0 tokens have no header, and the answer to PLAIN has no bytes."""
+    """Kafka 0.10: after SaslHandshake v0, tokens have no header, and the response to PLAIN is empty."""
     tokens: list[bytes] = []
 
     async def raw(reader: asyncio.StreamReader) -> bytes:
@@ -206,7 +206,7 @@ def test_raw_tokens() -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in (
-            "0023 00000001 0012 0000 0000",  # size and correlation ID are put in front
+            "0023 00000001 0012 0000 0000",  # size and correlation ID precede it
             "0000 00000003 0003 0000 0001 0011 0000 0000 0012 0000 0000",
             "0000 00000001 0005 504c41494e",
         ):

@@ -1,4 +1,4 @@
-"""The data plane as a process: what it loads, what it tells, how it ends."""
+"""The data plane as a process: its imports, its reports, its exit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunFolder:
 
 @contextmanager
 def plane(folder: RunFolder, **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the process, and tell it what to do."""
+    """Start the process with its settings."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kproxy.proxy.plane"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

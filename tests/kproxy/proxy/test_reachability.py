@@ -1,4 +1,4 @@
-"""Brokers that are elsewhere than they say: tried at the start, dialled where the user says."""
+"""Brokers at addresses other than advertised: checked at the start, and connected to as configured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 async def behind(proxy: RunningPlane, **options: Any) -> int:
-    """Return how many brokers a client learns of that it can connect to and ask."""
+    """Return the number of brokers that a client learns of, can connect to, and gets responses from."""
     async with await Client.connect(proxy.address, **options) as client:
         told = (await client.ask(METADATA, 12, ALL_TOPICS))["brokers"]
     for each in told:
@@ -149,7 +149,7 @@ def test_a_clients_connection_tells_whether_a_broker_can_be_reached(tmp_path: Pa
 
 
 def test_a_broker_that_is_where_kproxy_listens_leads_to_no_loop(tmp_path: Path) -> None:
-    """What a port-forward to a broker that advertises localhost:9092 looks like, with kproxy at that port."""
+    """This happens with a port-forward to a broker that advertises localhost:9092, with kproxy at that port."""
 
     async def test() -> None:
         async with FakeBroker() as broker:

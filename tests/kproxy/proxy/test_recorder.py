@@ -1,4 +1,4 @@
-"""The recorder as a process: what a tee is given is what a reader finds, whatever becomes of either."""
+"""The recorder as a process: a reader finds what the tee received, whatever happens to either."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def file(path: Path) -> RecordingOptions:
 @pytest.mark.parametrize("size", [1 << 12, 1 << 16])
 @pytest.mark.parametrize("seed", range(3))
 def test_exchanges_are_read_back(seed: int, size: int, tmp_path: Path) -> None:
-    """Frames cut anywhere, connections mixed, through rings that come round many times."""
+    """Frames are cut at arbitrary places, connections are mixed, and the ring buffers wrap around many times."""
     rng = random.Random(seed)
     talks = [random_talk(rng, number) for number in range(4)]
     path = tmp_path / "a.pcapng"
@@ -100,7 +100,7 @@ def test_bytes_are_read_back(sent: list[tuple[int, bytes, str]], broken: bool, t
 
 @NO_TSHARK
 def test_wireshark_finds_no_fault(tmp_path: Path) -> None:
-    """Its own reassembly, checksums as far as they are there, nothing unusual; notes are window updates to it."""
+    """tshark checks reassembly and checksums, if present, and finds nothing unusual; notes look like window updates."""
     rng = random.Random(5)
     path = tmp_path / "a.pcapng"
     sent = [bytearray(), bytearray()]
@@ -118,7 +118,7 @@ def test_wireshark_finds_no_fault(tmp_path: Path) -> None:
         connection.end(1, T0 + 301 * MS)
         recorded.close()
     assert followed(path, ("10.1.0.7:50001", "10.9.0.1:9092")) == (bytes(sent[0]), bytes(sent[1]))
-    # sums of large payloads are left to a network card that there is not
+    # a network card, absent here, would fill in checksums of large payloads
     for faults in ([FAULTS], [WRONG_SUMS, *CHECKED]):
         found = subprocess.run(
             ["tshark", "-r", str(path), "-Y", *faults], check=True, capture_output=True, text=True
@@ -143,7 +143,7 @@ def test_files_are_for_their_owner(tmp_path: Path) -> None:
 
 def test_a_file_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
-    for run in range(2):  # the same endpoints, and the same number of the connection
+    for run in range(2):  # with the same endpoints and connection numbers
         with RecordedTee(file(path)) as recorded:
             recorded.tee.connection(CLIENT, BROKER, T0 + run).data(0, b"run %d" % run, T0 + run)
             recorded.close()
@@ -174,7 +174,7 @@ def test_what_cannot_be_written_is_told(path: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_dropped_is_counted_and_nothing_else_is_missing(seed: int, tmp_path: Path) -> None:
-    """Bursts that the queue does not hold: all bytes are either read back at their places, or counted."""
+    """Bursts exceed the queue: every byte is either read back at its position, or counted."""
     rng = random.Random(seed)
     path = tmp_path / "a.pcapng"
     with RecordedTee(file(path), 1 << 15) as recorded:
@@ -273,7 +273,7 @@ def test_when_it_is_killed_the_file_is_readable_and_another_one_goes_on(tmp_path
         recorded.settle()
         recorded.process.kill()
         recorded.process.communicate()
-        # as if it had died in the middle of a block
+        # as if it had died within a block
         with path.open("ab") as killed:
             killed.write(b"\x06\0\0\0\xff\0\0\0half a block")
         assert streams(read(path)) == [(first, b"")]
@@ -307,7 +307,7 @@ def test_a_full_disk_is_told_once_and_recording_goes_on_when_there_is_room(tmp_p
             late.data(0, b"lost too", T0 + number * MS)
             recorded.settle()
         assert "File too large" in recorded.wait_for_event("error")["text"]
-        assert streams(read(path)) == [(b"before", b"")]  # nothing of what did not fit
+        assert streams(read(path)) == [(b"before", b"")]  # nothing of the data that did not fit
         limit_file_size(recorded.process, 1 << 20)
         wait_until(lambda: resume(recorded, path))
         recorded.close()
@@ -347,7 +347,7 @@ def test_lossless_waits_for_the_disk(tmp_path: Path) -> None:
 
 
 def test_lossless_does_not_wait_for_ever(tmp_path: Path) -> None:
-    """A full disk keeps no recorder alive whose data plane has ended."""
+    """A full disk does not keep a recorder alive after its data plane has ended."""
     path = tmp_path / "a.pcapng"
     with RecordedTee(file(path), lossless=True) as recorded:
         limit_file_size(recorded.process, path.stat().st_size)
@@ -359,7 +359,7 @@ def test_lossless_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 
 def test_what_nobody_announced_is_counted(tmp_path: Path) -> None:
-    """A recorder that comes later, and a connection that has ended by then."""
+    """A recorder starts late, after the end of a connection."""
     path = tmp_path / "a.pcapng"
     with RecordedTee(file(path)) as recorded:
         connection = recorded.tee.connection(CLIENT, BROKER, T0)

@@ -1,4 +1,4 @@
-"""What the data plane tells of its recording, whatever becomes of the recorder."""
+"""The data plane's reports about its recording, whatever happens to the recorder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_counts_go_on_with_another_recorder(tmp_path: Path) -> None:
                 recordings = proxy.plane.recordings
 
                 async def said(count: int) -> int:
-                    """Ask so often; return how many bytes went through."""
+                    """Send so many requests; return the number of bytes forwarded."""
                     async with await Client.connect(proxy.address) as client:
                         for _ in range(count):
                             client.send(heartbeat())

@@ -1,4 +1,4 @@
-"""Files of a recording: names, bounds, what is kept, what is appended to, and what is left after a failure."""
+"""Files of a recording: names, limits, retention, appending, and remains after a failure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_series_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for number in range(7):
         now[0] = number * 25.0
         write(output, 1, first=number)
-    now[0] = 1000.0  # nothing comes: no empty files
+    now[0] = 1000.0  # no data, no empty files
     output.close()
     assert [packets(tmp_path / name) for name in names(tmp_path)] == [3, 3, 1]
 

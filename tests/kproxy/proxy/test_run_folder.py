@@ -1,4 +1,4 @@
-"""Run folders: found while their process lives, kept when it left a recording, gone otherwise."""
+"""Run folders: found while their process is alive, kept if it left a recording, otherwise deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STARTED = 1_795_287_600.5  # 2026-11-21T19:00:00Z
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that lives until it is killed."""
+    """Start a process that runs until it is killed."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     process.kill()

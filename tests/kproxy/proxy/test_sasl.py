@@ -1,4 +1,4 @@
-"""Mechanisms, with the examples of their RFCs and against the SCRAM of kafka-python."""
+"""SASL mechanisms, tested with the examples in their RFCs and against kafka-python's SCRAM."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_kproxy_does_not_have() -> None:
 
 
 def test_oauthbearer() -> None:
-    # RFC 7628, section 4.1, without authzid, host and port, which Kafka's clients do not send either
+    # RFC 7628, section 4.1, without authzid, host and port, like Kafka's clients
     bearer = OAuthBearer("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==")
     assert bearer.first() == b"n,,\x01auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01"
     assert bearer.answer(b"") is None

@@ -1,4 +1,4 @@
-"""What happens to bytes between a client and a broker, in a data plane with a fake broker behind it."""
+"""The bytes between a client and a broker, in a data plane with a fake broker behind it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-# ---------------------------------------------------------------- what passes
+# ---------------------------------------------------------------- forwarded data
 def test_addresses_are_those_of_the_proxy_and_everything_else_stays(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker:
@@ -66,7 +66,7 @@ def test_addresses_are_those_of_the_proxy_and_everything_else_stays(tmp_path: Pa
                 assert got == sent
                 assert places[7].host == "elsewhere"
 
-                # and behind the port of broker 1 is broker 1
+                # and broker 1 is behind its own port
                 async with await Client.connect(("127.0.0.1", places[1].listens)) as client:
                     assert (await client.ask(HEARTBEAT, 0, heartbeat_body()))["error_code"] == 0
 
@@ -126,7 +126,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(
 
 @pytest.mark.slow
 def test_a_fetch_of_a_hundred_megabytes_streams_through(tmp_path: Path) -> None:
-    """Far more than a side may wait for the other: so it cannot have been collected."""
+    """This is far more than a side may buffer, so the response cannot have been collected."""
     size = 100 << 20
 
     async def test() -> None:
@@ -137,7 +137,7 @@ def test_a_fetch_of_a_hundred_megabytes_streams_through(tmp_path: Path) -> None:
                     body = {"max_wait_ms": 1, "min_bytes": 1, "topics": [], "forgotten_topics_data": []}
                     client.send(request_frame(FETCH, 12, body, 3))
                     await client.reader.readexactly(8)
-                    # nobody reads on: what waits in the proxy, and in the sockets, is bounded
+                    # nobody reads on: the data buffered in the proxy and in the sockets is bounded
                     (session,) = proxy.plane.sessions
                     await until(lambda: session.responses._pauses != 0)
                     received = -1
@@ -154,7 +154,7 @@ def test_a_fetch_of_a_hundred_megabytes_streams_through(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("records", [0, 1 << 20])
 def test_no_node_endpoint_of_a_fetch_escapes_however_large_it_is(tmp_path: Path, records: int) -> None:
-    """KIP-951: after a change of leaders a Fetch v16+ names the new one; a large one is not collected for it."""
+    """KIP-951: after a leader change, a Fetch v16+ names the new leader; a large response is not collected for that."""
 
     async def test() -> None:
         async with FakeBroker() as broker, FakeBroker(node_id=2) as other:
@@ -192,7 +192,7 @@ def test_no_node_endpoint_of_a_fetch_escapes_however_large_it_is(tmp_path: Path,
 def test_no_node_endpoint_escapes_whatever_ends_behind_it(
     tmp_path: Path, records: int, asks: bool, newer: bool
 ) -> None:
-    """A tagged field of a later release hides the end of the endpoints; such a broker is known by what it offers."""
+    """A later tagged field hides the end of the endpoints; the versions that a broker offers reveal this."""
 
     async def test() -> None:
         versions = {**version_limits(), **({2: (0, 99)} if newer else {})}
@@ -250,7 +250,7 @@ def test_a_fetch_that_its_end_shows_to_be_free_is_not_read(
 
 
 def test_raw_sasl_tokens_pass_and_do_not_disturb_the_pairing(tmp_path: Path) -> None:
-    """SaslHandshake v0 is followed by tokens without headers; PLAIN's answer has no byte at all (0.10 to 3.9)."""
+    """After SaslHandshake v0, tokens have no headers; PLAIN's response is empty (0.10 to 3.9)."""
 
     async def broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -279,7 +279,7 @@ def test_raw_sasl_tokens_pass_and_do_not_disturb_the_pairing(tmp_path: Path) -> 
     run(test)
 
 
-# ---------------------------------------------------------------- how connections end
+# ---------------------------------------------------------------- ends of connections
 def test_half_a_connection_can_be_closed(tmp_path: Path) -> None:
     async def test() -> None:
         async with FakeBroker() as broker, running(tmp_path, ("127.0.0.1", broker.port)) as proxy:
@@ -478,7 +478,7 @@ def test_a_response_that_cannot_be_read_goes_on_and_is_reported(tmp_path: Path) 
 
 
 def test_ports_are_the_same_after_a_restart_before_anybody_asks(tmp_path: Path) -> None:
-    """Clients that were connected come back to the port of a broker, not to the first one."""
+    """Clients that were connected return to the port of their broker, not to the first port."""
 
     async def test() -> None:
         (port,) = free_ports(1)
@@ -513,7 +513,7 @@ def test_a_broker_that_moves_keeps_its_port(tmp_path: Path) -> None:
     run(test)
 
 
-# ---------------------------------------------------------------- not forwarding
+# ---------------------------------------------------------------- without forwarding
 @pytest.mark.slow
 def test_without_forwarding_what_clients_send_is_taken_and_they_are_let_go(tmp_path: Path) -> None:
     async def test() -> None:
@@ -563,7 +563,7 @@ def test_forwarding_can_be_switched_off_and_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rewrite", "passthrough"])
 def test_whatever_is_said_others_are_still_served(tmp_path: Path, mode: str) -> None:
-    """Random bytes, and messages with random bytes in them, from both sides; nothing goes wrong in kproxy itself."""
+    """Random bytes, and messages with random bytes in them, from both sides; kproxy itself does not fail."""
     rng = Random(7)
     whole = [heartbeat(1), produce(2, 1), produce(3, 0), request_frame(METADATA, 12, ALL_TOPICS, 4)]
 
@@ -579,7 +579,7 @@ def test_whatever_is_said_others_are_still_served(tmp_path: Path, mode: str) -> 
         with suppress(ConnectionError):
             while data := await reader.read(1 << 16):
                 answer = noise()
-                # a correlation ID that is awaited makes the rest be looked at
+                # with an expected correlation ID the rest is parsed
                 writer.write(struct.pack(">i", len(answer) + 4) + data[8:12].ljust(4, b"\0") + answer)
                 writer.write(rng.choice([b"", noise()]))
         writer.close()

@@ -1,4 +1,4 @@
-"""The queue in shared memory: order, room, coming round, waking, and the end of its sender."""
+"""The queue in shared memory: order, capacity, wrap-around, wake-ups, and the exit of the sender."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def queue(size: int = 4096) -> Iterator[tuple[Sender, Receiver]]:
 
 
 def put(sender: Sender, payload: bytes, spare: int = 0) -> bool:
-    """A message: length, length of the payload, payload."""
+    """Put a message: length, length of the payload, payload."""
     length = 8 + len(payload) + 7 & ~7
     place = sender.reserve(length, spare)
     if place < 0:
@@ -60,14 +60,14 @@ def take(receiver: Receiver, most: int = 1 << 30) -> list[bytes]:
 @given(st.lists(st.one_of(st.binary(min_size=1, max_size=1500), st.integers(1, 4)), max_size=80))
 @settings(max_examples=100, deadline=None)
 def test_what_is_put_is_taken_in_order(steps: list[bytes | int]) -> None:
-    """Numbers take so many messages, bytes are put; what finds no room has none for a reason."""
+    """Numbers take so many messages, bytes are put; a message is rejected only for lack of space."""
     with queue() as (sender, receiver):
         waiting: deque[bytes] = deque()
         for step in steps:
             if isinstance(step, bytes):
                 if put(sender, step):
                     waiting.append(step)
-                else:  # the message, and what is left behind the last one at most
+                else:  # the message, and at most the space left after the last one
                     assert sender.waiting + 2 * len(step) + 32 > sender.size
             else:
                 found = take(receiver, step)
@@ -94,7 +94,7 @@ def test_sizes_are_powers_of_two() -> None:
 
 @pytest.mark.slow
 def test_the_receiver_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It sleeps without a bound, so a lost wish to be woken would hang it."""
+    """It sleeps indefinitely, so a lost wake-up would hang it."""
     with queue(1 << 16) as (sender, receiver):
         found: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of connections, against ``ss`` of iproute2; and the sampler, against a clock of the test."""
+"""The kernel's information about connections, compared with ``ss`` of iproute2; and the sampler, with a fake clock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Pair = tuple[socket.socket, socket.socket]
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """Both ends of a connection, the one that connected first."""
+    """Yield both ends of a connection, the connecting one first."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()
@@ -46,7 +46,7 @@ def pair() -> Iterator[Pair]:
 
 
 def fill(sock: socket.socket) -> int:
-    """Send until no more is taken; returns how much was."""
+    """Send until the buffers are full; return the number of bytes sent."""
     sock.setblocking(False)
     sent = 0
     with suppress(BlockingIOError):
@@ -56,7 +56,7 @@ def fill(sock: socket.socket) -> int:
 
 
 def by_ss(sock: socket.socket) -> dict[str, str]:
-    """Return what ss tells of a connection by name, its send queue as ``Send-Q``."""
+    """Return the values from ss by name, with the send queue as ``Send-Q``."""
     command = ["ss", "-tinOH", "sport", "=", f":{sock.getsockname()[1]}"]
     command += ["and", "dport", "=", f":{sock.getpeername()[1]}"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -178,8 +178,8 @@ def test_what_is_no_tcp() -> None:
 @pytest.mark.parametrize("length", [104, 192, 232])
 def test_kernels_of_all_ages(length: int, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     told = bytearray(pair[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232).ljust(232, b"\0"))
-    struct.pack_into("=I", told, 228, 4711)  # tcpi_snd_wnd, the last of linux/tcp.h of 5.4
-    struct.pack_into("=I", told, 100, 17)  # tcpi_total_retrans, the last of 3.14
+    struct.pack_into("=I", told, 228, 4711)  # tcpi_snd_wnd, the last field in linux/tcp.h of 5.4
+    struct.pack_into("=I", told, 100, 17)  # tcpi_total_retrans, the last field in 3.14
     monkeypatch.setattr(tcp_info, "_tcp_info_bytes", lambda _: bytes(told[:length]))
     info = read(pair[0])
     assert info is not None
@@ -223,7 +223,7 @@ def test_sockets_of_transports(run: Callable[[Any], None]) -> None:
 
 # ---------------------------------------------------------------- sampler
 class Clock:
-    """A clock that the test moves; each reading takes a microsecond."""
+    """A clock moved by the test; each reading takes a microsecond."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -237,7 +237,7 @@ QUIET = dict.fromkeys(TcpInfo._fields, 0) | {"state": "ESTABLISHED", "snd_wnd": 
 
 
 class Kernel:
-    """Tells of each socket what the test wants; sockets are numbers here."""
+    """Returns values set by the test; sockets are numbers here."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: dict[object, dict[str, Any]] = {}
@@ -252,7 +252,7 @@ class Kernel:
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    """What sockets tell, as the test sets it."""
+    """The kernel's values for sockets, as set by the test."""
     return Kernel(monkeypatch)
 
 
@@ -274,28 +274,28 @@ def test_what_is_news(kernel: Kernel) -> None:
         return list(reports)
 
     said = [(1, "broker")]
-    assert next_second() == []  # quiet so far
-    assert next_second(bytes_received=100, rtt_us=1000) == said  # the first with traffic
-    assert next_second(bytes_received=200) == []  # the same again
-    assert next_second(rtt_us=1300) == said  # a round trip that differs by more than a quarter
-    assert next_second(rtt_us=1000) == []  # without traffic nobody measures
+    assert next_second() == []  # no traffic so far
+    assert next_second(bytes_received=100, rtt_us=1000) == said  # the first traffic
+    assert next_second(bytes_received=200) == []  # no change
+    assert next_second(rtt_us=1300) == said  # a round-trip time that differs by more than a quarter
+    assert next_second(rtt_us=1000) == []  # no measurements without traffic
     assert next_second(bytes_received=400, rtt_us=1390) == []
     assert next_second(total_retrans=2) == said
     assert next_second(snd_wnd=0) == said
     assert next_second() == []
     assert next_second(snd_wnd=100) == said
     assert next_second(retransmits=1) == said
-    assert next_second(retransmits=2) == []  # still the same trouble
+    assert next_second(retransmits=2) == []  # the same problem persists
     assert next_second(retransmits=0, bytes_received=500) == said
     clock.now += tcp_info.UNCHANGED_NS
     assert next_second() == []
-    assert next_second(bytes_received=600) == said  # traffic, and long nothing said
+    assert next_second(bytes_received=600) == said  # traffic, long after the last report
     assert next_second(state="gone") == []
 
 
 def test_sampling_takes_bounded_time_and_everybody_has_a_turn(kernel: Kernel) -> None:
     clock = Clock()
-    made, _ = sampler(clock, budget=100_000)  # of 1 us a connection
+    made, _ = sampler(clock, budget=100_000)  # 1 us per connection
     for number in range(1000):
         made.add(number, ("c", number), ("b", number))  # type: ignore[arg-type]
     clock.now += SECOND

@@ -1,4 +1,4 @@
-"""The tee's end of the data plane: what is dropped when the queue is full, and what is kept."""
+"""The tee in the data plane: data dropped when the queue is full, and data kept."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_whole_connections_are_suspended_and_go_on_behind_a_hole(tee: Tee, taker
         greedy.data(0, bytes(2000), T0)
     assert tee.dropped_bytes
     assert tee.dropped_connections == 1
-    modest.data(0, b"fits", T0)  # a small one still goes through
-    greedy.data(1, b"fits too", T0)  # but not of a connection that already lost some
+    modest.data(0, b"fits", T0)  # a small message still fits
+    greedy.data(1, b"fits too", T0)  # but not for a connection that already lost data
     dropped = tee.dropped_bytes
     assert dropped % 2000 == len(b"fits too")
     records = taker.all()
@@ -170,7 +170,7 @@ def test_ends_of_suspended_connections_are_recorded(broken: bool, tee: Tee, take
 
 
 def test_ends_find_room_when_there_is_none(tee: Tee, taker: Taker) -> None:
-    """Hundreds of connections that begin and end while nobody takes anything; memory stays bounded."""
+    """Hundreds of connections begin and end while nobody reads the queue; memory stays bounded."""
     filler = tee.connection(CLIENT, BROKER, T0)
     for _ in range(20):
         filler.data(0, bytes(1000), T0)
@@ -234,7 +234,7 @@ def test_nothing_raises_after_the_end(tee: Tee, taker: Taker) -> None:
 
 
 def test_the_hole_is_a_hole_in_the_capture(tee: Tee, taker: Taker, tmp_path: Path) -> None:
-    """Read back: what came before, and that something is missing; the note is on the exchange that follows."""
+    """A reader finds the data before the gap, and the gap; the note is on the following exchange."""
     connection = tee.connection(CLIENT, BROKER, T0)
     blocks = BlockMaker(taker.receiver.view, 7, lambda _: None)
     path = tmp_path / "a.pcapng"
@@ -265,7 +265,7 @@ def test_the_hole_is_a_hole_in_the_capture(tee: Tee, taker: Taker, tmp_path: Pat
 
 
 def recorded(tee: Tee, taker: Taker, path: Path, *, goes_on: bool) -> None:
-    """Record exchanges of which the second lacks its answer, and the third everything."""
+    """Record exchanges; the second lacks its response, the third is missing."""
     blocks = BlockMaker(taker.receiver.view, 7, lambda _: None)
     connection = tee.connection(CLIENT, BROKER, T0)
 
@@ -278,7 +278,7 @@ def recorded(tee: Tee, taker: Taker, path: Path, *, goes_on: bool) -> None:
             blocks.written()
 
     def exchange(number: int, sides: tuple[int, ...] = (0, 1)) -> None:
-        answer = {"cluster_id": "c" * 2000}  # more than what the queue was too small for
+        answer = {"cluster_id": "c" * 2000}  # more than the free space in the queue
         frames = (
             request_frame(METADATA, 12, {"topics": None}, number),
             response_frame(METADATA, 12, answer, number),

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER, requested from an HTTP server as Kafka's clients do."""
+"""OAUTHBEARER tokens, requested from an HTTP server as by Kafka's clients."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_token_serves_until_most_of_its_lifetime_is_over(server: Server) -> No
     assert [asyncio.run(tokens.get(endpoint)) for _ in range(3)] == ["t1"] * 3
     form = {"grant_type": ["client_credentials"], "scope": ["kafka read"]}
     assert server.asked == [("app:s3:cret", form)]
-    server.answer = 200, {"access_token": "t2"}  # for how long is not said
+    server.answer = 200, {"access_token": "t2"}  # without a lifetime
     other = TokenEndpoint(server.url, "a pp", "s&", urlencode=True)
     assert [asyncio.run(tokens.get(other)) for _ in range(2)] == ["t2"] * 2
     assert server.asked[1:] == [("a+pp:s%26", {"grant_type": ["client_credentials"]})] * 2
@@ -107,7 +107,7 @@ def test_a_server_that_cannot_be_reached(server: Server) -> None:
 
 
 def answering(data: bytes) -> tuple[socket.socket, str]:
-    """Return a listening socket that answers one request with `data`, and its URL."""
+    """Return a listening socket that responds to one request with `data`, and its URL."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:

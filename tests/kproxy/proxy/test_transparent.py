@@ -1,4 +1,4 @@
-"""Original destinations and connections that begin; with real firewall rules: test_firewall.py."""
+"""Original destinations and new connections; test_firewall.py uses real firewall rules."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def test_tproxy_tells_the_dialled_address(host: str, to: str) -> None:
     with accepted(listener, to) as (sock, _):
         with pytest.raises(NotRedirectedError):
             original_destination(sock, True, address)
-        elsewhere = address[0], address[1] + 1  # as if a rule had brought it to another port
+        elsewhere = address[0], address[1] + 1  # as if a rule had redirected it to another port
         assert original_destination(sock, True, elsewhere) == (to, address[1])
 
 
 @needs_transparent
 def test_a_broker_on_the_port_of_the_proxy() -> None:
-    # 192.0.2.1 (RFC 5737) is no address of this machine, but one can bind to it with IP_TRANSPARENT
+    # 192.0.2.1 (RFC 5737) is no address of this machine, but IP_TRANSPARENT allows binding to it
     class FakeSocket:
         family = socket.AF_INET
 

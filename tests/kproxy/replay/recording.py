@@ -1,4 +1,4 @@
-"""Captures of scripted exchanges, with times and bodies given."""
+"""Captures of scripted exchanges with given times and bodies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kproxy.frames import Body, request_frame, response_frame
 
 @dataclass
 class Connection:
-    """One connection; times are in ms from the begin of the recording."""
+    """A connection; times are in ms from the start of the recording."""
 
     conversation: Conversation
     client_id: str
@@ -76,5 +76,5 @@ class Recording:
         return capture
 
     def reader(self, folder: Path) -> ExchangeReader:
-        """Write and read it, as replay does."""
+        """Write and read it, as in replay."""
         return ExchangeReader(self.capture(folder), annotate=False, summary=False)

@@ -1,4 +1,4 @@
-"""The live cluster, and who gets a request."""
+"""The live cluster, and the destinations of requests."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def asked(body: Body) -> dict[int, int]:
 
 
 class Talk:
-    """A recorded session 7, made again."""
+    """A recorded session 7, replayed."""
 
     def __init__(self) -> None:
         self.sessions = FetchSessions()
@@ -89,7 +89,7 @@ def test_no_answer_ends_a_session() -> None:
 
 
 def test_epochs_come_round_to_1() -> None:
-    """FetchMetadata.nextEpoch of Kafka's clients: 0 would open a session."""
+    """As in FetchMetadata.nextEpoch of Kafka's clients: 0 would open a session."""
     sessions = FetchSessions()
     _, session = sessions.request(12, fetch(0, 0, (0, 5)))
     answered(session, {"session_epoch": 0x7FFF_FFFF}, {"session_id": 9, "error_code": 0})

@@ -1,4 +1,4 @@
-"""Recorded offsets to live ones."""
+"""The mapping of recorded to live offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent without being allowed reads only: every API is in one class, and writes stay out."""
+"""Without permission only reads are sent: every API is in one class, and writes are excluded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_api_is_of_one_class() -> None:
 
 
 def test_only_what_asks_reads() -> None:
-    """Names of Kafka's own: what does not describe, list or fetch needs a reason, which stands here."""
+    """The check uses Kafka's own names: APIs other than describe, list and fetch need a reason, given here."""
     others = {
         name for name in READING if not name.startswith(("Describe", "List")) and "Describe" not in name
     }

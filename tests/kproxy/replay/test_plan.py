@@ -1,4 +1,4 @@
-"""Which requests are sent, when, and why others are not."""
+"""The requests that are sent, their times, and the reasons for leaving others out."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_broker_is_told_by_its_node_id(tmp_path: Path) -> None:
 
 
 def test_requests_come_after_what_was_answered_before(tmp_path: Path) -> None:
-    """Steps 1 and 2 were both on their way when step 0 was answered; step 3 came after both answers."""
+    """Steps 1 and 2 were both in flight when step 0 was answered; step 3 came after both responses."""
     recording = Recording()
     client = recording.connection()
     for at in (10, 20):
@@ -99,7 +99,7 @@ def test_connections_of_one_client_wait_for_each_other(tmp_path: Path) -> None:
     waits = {step.number: step.after for step in plan.steps}
     assert waits[1] == ()
     assert sorted(waits[number] for number in (2, 3, 4)) == [(), (), (0,)]
-    # the second of that connection needs no more than its own predecessor: that came after the other connection
+    # the second on that connection depends only on its predecessor, which came after the other connection
     own = next(place for place, step in enumerate(plan.steps) if step.after == (0,))
     assert waits[5] == (own,)
 
@@ -146,7 +146,7 @@ def test_fetch_sessions_from_before_the_capture(tmp_path: Path) -> None:
     client.exchange(30, FETCH, 11, fetch | {"session_epoch": 7}, {"session_id": 7})
     plan = planned(tmp_path, recording)
     assert left_out(plan) == {"Fetch": {"its fetch session began before the capture": 1}}
-    # the last names no partition, and goes to their leader all the same
+    # the last names no partition, but is sent to their leader as well
     assert [step.route.key for step in plan.steps] == [("orders", 0)] * 2
 
 

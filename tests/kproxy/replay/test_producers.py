@@ -1,4 +1,4 @@
-"""Producer IDs inside record batches, read by kafka-python and by us."""
+"""Producer IDs inside record batches, read by kafka-python and by kproxy."""
 
 from __future__ import annotations
 

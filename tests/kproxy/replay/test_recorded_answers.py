@@ -1,4 +1,4 @@
-"""Responses found by the content of requests, of recordings made by hand."""
+"""Responses found by the content of requests, in scripted recordings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHER_BROKER = ("10.0.0.3", 9092)
 
 
 class Served:
-    """The answers of a recording."""
+    """The responses of a recording."""
 
     def __init__(self, recording: Recording, folder: Path) -> None:
         reader = recording.reader(folder)
@@ -57,7 +57,7 @@ class Served:
 def recorded(
     folder: Path, key: int, version: int, *exchanges: tuple[dict[str, Any], dict[str, Any]]
 ) -> Served:
-    """Return the answers of a recording of one connection."""
+    """Return the responses in a recording of one connection."""
     recording = Recording()
     connection = recording.connection()
     for number, (request, response) in enumerate(exchanges):
@@ -418,7 +418,7 @@ def test_partitions_are_fetched_in_any_combination(tmp_path: Path) -> None:
     records = [[row["records"] for row in rows_of(served.answer(FETCH, 11, each), "partitions")] for each in (
         fetch(0), fetch(2), fetch(2, 0), fetch(3), fetch(4),
     )]  # fmt: skip
-    # an offset inside a batch gets the whole batch, as from a broker; the end of the log nothing
+    # for an offset inside a batch, the whole batch is returned, as by a broker; at the end of the log nothing
     assert records == [[first], [second], [second, other], [second], [b""]]
     assert served.answer(FETCH, 11, fetch(5)) is None
     assert served.answer(FETCH, 11, fetch(0, 7)) is None

@@ -1,4 +1,4 @@
-"""Requests in the versions that a broker offers."""
+"""Requests in the versions offered by a broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Topics:
 
 
 def made(name: str, version: int, body: dict[str, Any], low: int, high: int) -> EncodedRequest:
-    """A body, completed by its defaults, encoded for a broker that offers some versions."""
+    """Return a body completed with defaults and encoded for a broker that offers the given versions."""
     key = KEYS[name.lower()]
     known = api(key)
     assert known is not None
@@ -95,7 +95,7 @@ def test_an_api_that_is_not_offered() -> None:
 
 @pytest.mark.parametrize("key", [1, 2, 8, 11, 12, 13, 14, 15, 22, 32, 42, 60])
 def test_what_is_sent_in_another_version_says_the_same(key: int) -> None:
-    """Going to another version and back gives the request again, or it is refused."""
+    """Conversion to another version and back gives the same request, or is refused."""
     known = api(key)
     assert known is not None
     values, done = Values(f"versions of {key}", unknown_tags=False, tags=0), 0

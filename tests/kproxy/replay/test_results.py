@@ -1,4 +1,4 @@
-"""Outcomes added up."""
+"""Totals of outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending a plan to brokers of the tests."""
+"""Sending a plan to fake brokers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_members_and_generations_go_with_the_live_group(tmp_path: Path) -> None:
 
 
 def test_pipelining_is_as_recorded(tmp_path: Path) -> None:
-    """Two requests were on their way at once; the third came after both answers."""
+    """Two requests were in flight at once; the third came after both responses."""
     recording = Recording()
     client = recording.connection()
     for at in (10, 20):
@@ -140,7 +140,7 @@ def test_pipelining_is_as_recorded(tmp_path: Path) -> None:
             running = asyncio.ensure_future(replayed(tmp_path, recording, broker))
             await asyncio.sleep(0)
             broker.answers[METADATA] = metadata
-            seen = -1  # kproxy's own comes first
+            seen = -1  # kproxy's own request comes first
             while seen < 2:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
@@ -153,7 +153,7 @@ def test_pipelining_is_as_recorded(tmp_path: Path) -> None:
 
 
 def spread(*times: int) -> Recording:
-    """A request at each of these ms, each of a client of its own."""
+    """Return a recording with a request at each time in ms, each from a different client."""
     recording = Recording()
     for at in times:
         recording.connection(f"client-{at}").exchange(at, METADATA, 9, {"topics": []}, BROKERS)

@@ -1,4 +1,4 @@
-"""``kproxy replay --serve`` and clients: a real one, and frames made by hand.
+"""``kproxy replay --serve`` with clients: a real one, and scripted frames.
 
 ``kafka_python.pcapng`` was recorded by ``kproxy proxy -w`` in front of Kafka 4.3.0: :func:`sent_and_received`.
 """
@@ -83,7 +83,7 @@ def running(path: Path = RECORDED, host: str = "127.0.0.1") -> Iterator[Running]
 
 
 def sent_and_received(address: str) -> tuple[list[int], list[tuple[int, bytes, bytes]]]:
-    """Run the recorded program; return the offsets of sent records, and the received ones."""
+    """Run the recorded program; return the offsets of sent records, and the received records."""
     producer = KafkaProducer(bootstrap_servers=address, client_id="shop")
     sent = [producer.send("orders", key=b"%d" % n, value=b"book").get(10).offset for n in range(3)]
     producer.close()
@@ -103,7 +103,7 @@ def sent_and_received(address: str) -> tuple[list[int], list[tuple[int, bytes, b
 
 def test_the_recorded_client_gets_what_it_got() -> None:
     with running() as served:
-        for _ in range(2):  # in the second run from the last recorded answers
+        for _ in range(2):  # the second run uses the last recorded responses
             sent, received = sent_and_received(served.address)
             assert sent == [0, 1, 2]
             assert received == [(n, b"%d" % n, b"book") for n in range(3)]

@@ -1,4 +1,4 @@
-"""Recorded values to live ones."""
+"""The mapping of recorded to live values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Body = dict[str, Any]
 
 
 class Talk:
-    """A mapping, with topic orders of another ID in the live cluster, led in epoch 2."""
+    """A mapping, with another ID for the topic orders in the live cluster, and leader epoch 2."""
 
     def __init__(self, *, keep_offsets: bool = False) -> None:
         knowledge, self.cluster = SessionContext(), LiveCluster({})
@@ -166,7 +166,7 @@ def test_offsets_follow_what_was_told() -> None:
     assert offset_of(talk.request("Fetch", 13, fetch(105))) == 1
     more = [Record(105 + n, 1, None, b"v") for n in range(5)]
     talk.learn("Fetch", fetch(105), fetched(RECORDED_ID, *more), fetched(LIVE_ID))
-    assert offset_of(talk.request("Fetch", 13, fetch(110))) == 1  # nothing came: it stays where it is
+    assert offset_of(talk.request("Fetch", 13, fetch(110))) == 1  # no records: the position is unchanged
     commit = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 110}]}]
     sent = talk.request("OffsetCommit", 8, {"group_id": "g", "topics": commit})
     assert sent["topics"][0]["partitions"][0]["committed_offset"] == 1

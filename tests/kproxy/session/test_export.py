@@ -1,4 +1,4 @@
-"""Exchanges of a session written to a file."""
+"""Exporting the exchanges of a session to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of ours that something in a capture brings out: the session goes on, and says so."""
+"""Internal errors triggered by a capture: the session continues, and reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kproxy.tui.kit import read_session
 
 
 class CountingFold:
-    """Counts, and fails with one exchange."""
+    """Counts, but fails for one exchange."""
 
     def __init__(self, _: Access) -> None:
         self.count = 0
@@ -31,7 +31,7 @@ class CountingFold:
 
 
 class ColumnCountingFold(CountingFold):
-    """Fails with it by columns, too."""
+    """Fails for it when adding columns, too."""
 
     TAKEN = ()
 

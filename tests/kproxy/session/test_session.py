@@ -129,7 +129,7 @@ async def test_marks_are_shown_alone_and_taken_away() -> None:
         assert session.status.marked == 3
         await session.set_marked_only(True)
         assert session.shown.all().tolist() == [3, 5, 400]
-        await session.mark([5])  # again: takes it away
+        await session.mark([5])  # the second time removes the mark
         assert session.shown.all().tolist() == [3, 400]
         await session.set_marked_only(False)
         await session.set_filter(compile_filter("@marked"))
@@ -208,13 +208,13 @@ async def test_fields_are_shown_as_cells() -> None:
 
 
 class CountingFold:
-    """Counts what is added to it."""
+    """Counts the exchanges added."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
 
     def add(self, exchange: Exchange) -> None:
-        """Remember the number."""
+        """Store the number."""
         self.numbers.append(exchange.number)
 
 
@@ -278,7 +278,7 @@ class WholeFold(CountingFold):
 
 
 async def counted(session: Session, *, wanted: bool = True) -> list[int]:
-    """Return what a fold has counted when the session is at rest."""
+    """Return the numbers that a fold has counted once the session is idle."""
     folding = session.fold("numbers", lambda _: WholeFold(), everything=True)
     folding.want(wanted)
     await session.idle()
@@ -305,7 +305,7 @@ async def test_live_traffic_is_added_as_it_comes() -> None:
 
 
 async def test_a_fold_that_restarts_meanwhile_is_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folds, "_TURN", 0)  # a step for each exchange
+    monkeypatch.setattr(folds, "_TURN", 0)  # a step per exchange
     restarts = iter([True])
 
     class RestartingFold(WholeFold):
@@ -402,7 +402,7 @@ async def test_a_capture_that_ends_inside_a_packet_is_shown_as_far_as_it_goes(tm
         assert any("the file ends inside packet" in note for note in session.status.notes)
 
 
-# ------------------------------------------------------------ while it grows
+# ------------------------------------------------------------ growing captures
 class GrowingFile:
     """A capture file that is written piece by piece."""
 
@@ -413,7 +413,7 @@ class GrowingFile:
         self.path.write_bytes(b"")
 
     def write(self, end: int) -> None:
-        """Write up to a byte."""
+        """Write up to a position."""
         with self.path.open("ab") as file:
             file.write(self._whole[self._written : end])
         self._written = end

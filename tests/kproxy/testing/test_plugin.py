@@ -1,4 +1,4 @@
-"""The pytest plugin as projects use it: their tests, run by pytester, talk to a fake broker."""
+"""The pytest plugin in projects: their tests, run by pytester, connect to a fake broker."""
 
 from __future__ import annotations
 

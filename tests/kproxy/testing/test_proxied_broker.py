@@ -1,4 +1,4 @@
-"""Assertions about recorded exchanges. What happened in the recordings is in tests/data/groups/truth."""
+"""Assertions about recorded exchanges. The truth about the recordings is in tests/data/groups/truth."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kproxy.testing.proxied_broker import ProxiedBroker
 
 GROUPS = Path(__file__).parents[2] / "data" / "groups"
 ONE_MEMBER = "25_k430_group_max_size"  # one member joins and leaves; others are refused
-REBALANCES = "21_k430_java_sigstop"  # of two members one is stopped, and joins again
+REBALANCES = "21_k430_java_sigstop"  # one of two members is stopped, and rejoins
 
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    """A proxy through which nothing passes: tests show it other recordings than its own."""
+    """A proxy without traffic: tests pass other recordings to it."""
     folder = tmp_path_factory.mktemp("idle")
     with ProxiedBroker("127.0.0.1:9", folder / "own.pcapng", folder) as proxied:
         yield proxied

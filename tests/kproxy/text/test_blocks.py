@@ -1,4 +1,4 @@
-"""Blocks keep to their width, leave whole what is to be copied, know their exchange, and are no markup."""
+"""Blocks keep to their width, do not wrap copyable text, name their exchange, and escape markup."""
 
 from __future__ import annotations
 

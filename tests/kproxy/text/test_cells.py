@@ -1,4 +1,4 @@
-"""Text in cells: what is cut where there are too few."""
+"""Text in cells: shortening to few cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.text.cells import cut_apart, cut_name, width
         ("127.0.0.1:29092", 12, "127.0…:29092"),
         ("127.0.0.1:29092", 7, "…:29092"),
         ("127.0.0.1:29092", 6, ":29092"),
-        ("127.0.0.1:29092", 5, "127.…"),  # no room for the port: cut as any text
+        ("127.0.0.1:29092", 5, "127.…"),  # no room for the port: shortened like any text
         ("[fd00::1]:9092", 10, "[fd0…:9092"),
         ("m3 (127.0.0.1:50608)", 15, "m3 (127…:50608)"),
         ("größe-größe:9092", 9, "grö…:9092"),

@@ -1,4 +1,4 @@
-"""What kproxy did to exchanges, as ``kproxy read`` shows it."""
+"""kproxy's interventions in exchanges, as shown by ``kproxy read``."""
 
 from __future__ import annotations
 

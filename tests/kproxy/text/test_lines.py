@@ -1,4 +1,4 @@
-"""What a line says of an exchange that was touched by loss or guess."""
+"""Lines about exchanges affected by loss or guesses."""
 
 from __future__ import annotations
 

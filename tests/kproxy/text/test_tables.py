@@ -35,7 +35,7 @@ def test_columns_are_aligned() -> None:
     ("width", "first"),
     [
         (45, "  alphabet  1,204  a note of some len…  x"),
-        (32, "  alp…bet  1,204  a note…  x"),  # both are cut, the widest first
+        (32, "  alp…bet  1,204  a note…  x"),  # both are shortened, the widest first
         (26, "  alp…bet  1,204  a note …"),
         (18, "  alphabet  1,204"),
         (12, "  alp…  1,204"),
@@ -52,7 +52,7 @@ def test_a_column_with_nothing_in_it_is_not_shown() -> None:
 def test_wide_characters_take_two_columns() -> None:
     wide = [Row(["订单主题", "1", "", ""]), Row(["orders", "2,000", "", ""])]
     assert lines(None, rows=wide)[1:] == ["  name      count", "  订单主题      1", "  orders    2,000"]
-    assert lines(14, rows=wide)[2] == "  订单…      1"  # half a character is not shown
+    assert lines(14, rows=wide)[2] == "  订单…      1"  # half a wide character is not shown
     assert lines(13, rows=wide)[2] == "  订…       1"
 
 
@@ -130,6 +130,6 @@ def test_markdown_is_a_table_of_github() -> None:
 )
 def test_no_line_is_wider_than_the_terminal(cells: list[tuple[str, ...]], width: int) -> None:
     rows = [Row(list(row), below=[" ".join(row)]) for row in cells]
-    # "count" cannot be cut or left out: its longest text is part of what a table needs
+    # "count" cannot be shortened or left out: its longest text is part of a table's minimum width
     needed = 2 + 4 + 2 + max([5, *(len(row[1]) for row in cells)])
     assert all(len(line) <= max(width, needed, 30) for line in lines(width, 3, rows))

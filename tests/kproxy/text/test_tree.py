@@ -1,4 +1,4 @@
-"""Trees as text; above all, that they hide what is masked."""
+"""Trees as text; above all, they hide masked values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STORED_KEY = b"STOREDKEY"
 
 
 def traced(*, show_secrets: bool) -> str:
-    """A Fetch of ``__cluster_metadata`` with a SCRAM credential, as ``read --exchange`` prints it."""
+    """Return a Fetch of ``__cluster_metadata`` with a SCRAM credential, as printed by ``read --exchange``."""
     credential = {
         "name": "alice",
         "mechanism": 1,
@@ -55,5 +55,5 @@ def test_and_shown_when_asked_for() -> None:
 def test_no_more_fields_are_shown_than_the_limit_allows() -> None:
     with limits(shown_fields=12):
         lines = traced(show_secrets=True).splitlines()
-    assert len(lines) == 14  # with that of the frame
+    assert len(lines) == 14  # including the line of the frame
     assert lines[-1].strip() == "… more fields than the limit shown_fields (12 objects); --json has all"

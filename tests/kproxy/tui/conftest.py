@@ -1,4 +1,4 @@
-"""Tests of the UI find no configuration of anybody, nothing that was kept, and always the same terminal."""
+"""UI tests see no user's configuration, no stored state, and always the same terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _nobodys_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is published is shown sooner than people need it, and keys come sooner than people press them."""
+    """Shorten the delays before published data is shown, and between keys, which are meant for people."""
     monkeypatch.setattr(typed_keys, "_OPENING", 0.0)
     monkeypatch.setattr(screen, "_TICK", 0.02)
     monkeypatch.setattr(screen, "_VIEW_TICKS", 1)
@@ -33,9 +33,9 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _updates_are_not_composed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Textual composes the changed parts of a screen, then throws them away without a terminal: two fifths of the time.
+    """Textual composes the changed parts of a screen and, without a terminal, discards them: two fifths of the time.
 
-    What a test looks at is drawn as a whole when it looks (``kit.shown_lines``, pictures).
+    The screen that a test looks at is drawn completely on request (``kit.shown_lines``, pictures).
     """
 
     def marked_as_drawn(compositor: Compositor) -> None:

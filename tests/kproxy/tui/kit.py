@@ -1,4 +1,4 @@
-"""What tests of the UI have in common."""
+"""Common parts of the UI tests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ REBALANCE = Path(__file__).parents[3] / "captures" / "samples" / "rebalance.pcap
 
 _LOOK = 0.02
 _QUIET = 3
-"""Looks in a row at which nothing was left to do."""
+"""Number of consecutive checks that have to find the UI idle."""
 _LOOKS = 1_000
-"""How often to look before giving up. Looks are counted, not seconds: where other processes take the processors, a
-second is too short, and each look takes longer."""
+"""Number of checks before giving up. Checks are counted instead of seconds: on a busy machine one second is too
+short, and each check takes longer."""
 
 
 def session_of(path: Path | str = REBALANCE, **options: Any) -> Session:
-    """Return a session of a capture, which is not begun yet."""
+    """Return a session of a capture that has not started."""
     return Session(open_capture(str(path)), title=Path(path).name, zone=UTC, **options)
 
 
@@ -48,14 +48,14 @@ async def read_session(path: Path | str = REBALANCE, **options: Any) -> AsyncIte
 async def opened(
     path: Path | str = REBALANCE, size: tuple[int, int] = (120, 40), **options: Any
 ) -> AsyncIterator[Pilot[Any]]:
-    """Return the whole UI, with a capture that was read."""
+    """Return the whole UI with a capture that was read."""
     app = KproxyApp(session_of(path), Settings(), **options)
     try:
         async with app.run_test(size=size) as pilot:
             await settled(pilot)
             yield pilot
             if not app._exit:
-                shown_lines(pilot)  # tests that look at nothing drawn still find what cannot be drawn
+                shown_lines(pilot)  # reveals drawing errors even in tests that do not look at the screen
     finally:
         app.session.close()
 
@@ -68,25 +68,25 @@ def main_of(pilot: Pilot[Any]) -> MainScreen:
 
 
 def shown_lines(pilot: Pilot[Any]) -> list[str]:
-    """Return what is on the screen, line by line."""
+    """Return the lines on the screen."""
     lines = pilot.app.screen._compositor.render_strips()
     return ["".join(segment.text for segment in line) for line in lines]
 
 
 async def settled(pilot: Pilot[Any]) -> None:
-    """Wait until the UI has nothing left to do, or waits for its user, and has drawn it.
+    """Wait until the UI is idle, or waits for its user, and has drawn its screen.
 
-    Looks only sleep: :meth:`Pilot.pause` sends a message to each widget, and without a delay it waits until the process
-    takes little processor time, which depends on the machine.
+    Checks only sleep: :meth:`Pilot.pause` sends a message to each widget, and without a delay it waits until the
+    process uses little processor time, which depends on the machine.
     """
     app: Any = pilot.app
     quiet = looks = 0
-    await pilot.pause(0)  # messages sent before are handled
+    await pilot.pause(0)  # handle earlier messages
     while quiet < _QUIET:
         looks += 1
         assert looks <= _LOOKS, "the UI does not come to rest"
         await asyncio.sleep(_LOOK)
-        # a worker of a screen below has asked something, and goes on when that is answered
+        # a worker of a screen below has asked a question, and continues after the answer
         working = any(not each.is_finished and each.node.screen is app.screen for each in app.workers)
         current = app.main.up_to_date if hasattr(app, "main") else True
         idle = app.session.at_rest and current and not working and not _has_messages(app)
@@ -95,5 +95,5 @@ async def settled(pilot: Pilot[Any]) -> None:
 
 
 def _has_messages(app: Any) -> bool:
-    """Return whether messages wait for the app, its screen or a widget on it."""
+    """Return whether messages are pending for the app, its screen or a widget on it."""
     return any(each.message_queue_size for each in (app, *app.screen.walk_children(with_self=True)))

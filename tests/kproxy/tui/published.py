@@ -1,4 +1,4 @@
-"""A session that has published what a test says, and nothing else: no capture, no threads."""
+"""A session that publishes data from a test, without a capture or threads."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def held(number: int, **changes: Any) -> HeldMessage:
 
 
 class PublishedSummaries:
-    """Summaries that are there at once, or only once they were asked for.
+    """Summaries that are available at once, or only after they were requested.
 
-    :ivar wanted: what was asked for last
+    :ivar wanted: the last request
     """
 
     def __init__(self, make: Callable[[int], Summary], *, at_once: bool = True) -> None:
@@ -84,22 +84,22 @@ class PublishedSummaries:
         return self._made.get(number)
 
     def want(self, numbers: Sequence[int]) -> None:
-        """Take note of what is asked for."""
+        """Store the request."""
         self.wanted = list(numbers)
 
     def carry_out(self) -> None:
-        """Make what was asked for."""
+        """Create the requested lines."""
         self._made |= {number: self.make(number) for number in self.wanted}
         self.version += 1
 
     def renew(self) -> None:
-        """Make everything anew."""
+        """Recreate all lines."""
         self._made.clear()
         self.version += 1
 
 
 class PublishedSession:
-    """What the list and others read of a session."""
+    """The parts of a session that the list and others read."""
 
     def __init__(
         self,
@@ -124,12 +124,12 @@ class PublishedSession:
         self.status = replace(self.status, version=self.status.version + 1, **changes)
 
     def grow(self, count: int) -> None:
-        """Publish so many exchanges in all."""
+        """Publish a total number of exchanges."""
         self.shown = ShownExchanges(self.shown.version + 1, count)
         self.publish(exchanges=count, shown=count, begin=BEGIN, latest=BEGIN + count * MS)
 
     def show(self, numbers: Sequence[int], *, rising: bool = True, **changes: Any) -> None:
-        """Publish what is in the list."""
+        """Publish the content of the list."""
         self.shown = ShownExchanges(
             self.shown.version + 1, len(numbers), numbers=np.asarray(numbers, np.int64), rising=rising
         )

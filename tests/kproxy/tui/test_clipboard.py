@@ -1,4 +1,4 @@
-"""The clipboard of the terminal, and those of programs."""
+"""The clipboard of the terminal, and clipboard programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.tui.clipboard import OSC52_BYTES, copy
 
 
 class ClipboardApp(App[None]):
-    """Keeps what is sent to the terminal."""
+    """Stores the text sent to the terminal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class ClipboardApp(App[None]):
 
 
 def program(folder: Path, name: str, *, code: int = 0, seconds: float = 0) -> Path:
-    """Make a program that keeps its arguments and what it reads; return where."""
+    """Create a program that stores its arguments and input; return the path of that file."""
     out = folder / f"{name}.out"
     path = folder / name
     path.write_text(f'#!/bin/sh\necho "$@" > {out}\n/bin/cat >> {out}\n/bin/sleep {seconds}\nexit {code}\n')

@@ -1,4 +1,4 @@
-"""Where columns stand."""
+"""The positions of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of the list, and what they say."""
+"""The columns of the list, and their texts."""
 
 from __future__ import annotations
 

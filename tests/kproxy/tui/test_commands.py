@@ -1,4 +1,4 @@
-"""The table of commands: what holds for every one, and that it is carried out where the table says."""
+"""The table of commands: properties of all commands, and their execution where the table says."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHADOWS = {
     ("table.sort", "order.choose"),
     ("table.reverse", "order.reverse"),
 }
-"""Commands of a place that have a key of one that holds everywhere, because they mean the same there."""
+"""Local commands that have the key of a global command, because they mean the same there."""
 
 VIEWS = {Exchanges.view_name, *views.CLASSES, Faults.view_name}
 
@@ -93,7 +93,7 @@ def test_names_are_unique() -> None:
 
 @every_command
 def test_default_keys_exist_and_arrive(command: Command) -> None:
-    kept = {} if command.scope is Scope.TYPING else RESERVED  # lines have tab and escape
+    kept = {} if command.scope is Scope.TYPING else RESERVED  # input lines use tab and escape
     assert not {*kept, *SAME_IN_TERMINALS} & set(keys_of(command, {}))
     if command.keys:
         assert keymap({command.name: command.keys}) == ({command.name: command.keys}, [])

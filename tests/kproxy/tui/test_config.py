@@ -1,4 +1,4 @@
-"""What the configuration file says of the UI, and what is said of one that makes no sense."""
+"""UI settings in the configuration file, and messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FORMER = (
     .replace("[ui.", "[")
     .replace("columns =", "profile =")
 )
-"""The same as it was when the file was the UI's alone."""
+"""The same in the earlier format, when the file was for the UI alone."""
 
 
 @pytest.fixture

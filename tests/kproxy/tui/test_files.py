@@ -1,4 +1,4 @@
-"""Names of files that are typed."""
+"""Typed file names."""
 
 from __future__ import annotations
 

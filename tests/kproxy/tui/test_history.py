@@ -1,4 +1,4 @@
-"""The history of what was typed: kept, bounded, and never a nuisance."""
+"""The history of typed text: stored, bounded, and never an obstacle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.tui.history import History, HistoryCursor
 
 
 def kept(directory: Path, name: str = "filter") -> list[str]:
-    """Return what another run finds."""
+    """Return the history that another run finds."""
     found = History(name, directory)
     found.load()
     return list(found.entries)

@@ -1,4 +1,4 @@
-"""Keys that the configuration file changes: what is refused, and that Textual does what a keymap says."""
+"""Keys changed by the configuration file: errors, and Textual's handling of a keymap."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_the_defaults_do_not_clash() -> None:
 
 
 class Pane(Static, can_focus=True):
-    """Carries out what the list does."""
+    """Performs the actions of the list."""
 
     BINDINGS = bindings(Scope.LIST)
 
 
 class KeymapApp(App[None]):
-    """Notes which actions are carried out."""
+    """Stores the performed actions."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = bindings(Scope.SCREEN)
@@ -115,7 +115,7 @@ class KeymapApp(App[None]):
     [
         ({}, ["m", "j", "down"], ["mark_toggle", "list_down", "list_down"]),
         ({"mark.toggle": "f", "filter.edit": "m"}, ["f", "m"], ["mark_toggle", "filter_edit"]),
-        # one key for what had two, and two for what had one
+        # one key instead of two, and two instead of one
         ({"list.down": "s"}, ["s", "j", "down"], ["list_down"]),
         (
             {"mark.toggle": "y,?", "help.show": "f1"},

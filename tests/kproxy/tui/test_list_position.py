@@ -1,4 +1,4 @@
-"""Cursor and top line, while the list changes."""
+"""Cursor and top line while the list changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def listed(numbers: Sequence[int], *, rising: bool = True) -> ShownExchanges:
 
 
 class List:
-    """A position with a top line, as a list has it."""
+    """A position with a top line, as in a list."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self.position = Position()

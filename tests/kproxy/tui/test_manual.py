@@ -1,4 +1,4 @@
-"""What help says."""
+"""The content of the help."""
 
 from __future__ import annotations
 

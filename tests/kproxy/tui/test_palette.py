@@ -1,4 +1,4 @@
-"""The command palette: what it offers, and that it does what was chosen."""
+"""The command palette: its entries, and their execution."""
 
 from __future__ import annotations
 

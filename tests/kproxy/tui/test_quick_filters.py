@@ -1,4 +1,4 @@
-"""Quick filters: whatever is offered compiles, and keeps the exchange it was made of."""
+"""Quick filters: every offered filter compiles, and matches the exchange it was made from."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_nearly_every_field_with_a_value_has_a_filter() -> None:
                 continue
             if not set(of_field(path, value, exchange, context)) - others:
                 without.append(path)
-    # filters do not reach into this one: other APIs have fields of their own in a field of that name
+    # filters cannot access this field: fields of the same name in other APIs have subfields
     assert {path.partition("[")[0] for path in without} <= {
         "response.assignment.version",
         "response.assignment.assigned_partitions",

@@ -1,4 +1,4 @@
-"""Sharing lines or cells."""
+"""Distributing lines or cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches: what is typed and what it means, and the search of the list against looking at every exchange."""
+"""Searches: the meaning of the typed text, and searches in the list compared with checking every exchange."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def all_of(session: Session) -> list[Exchange]:
 
 
 async def every_one(session: Session, typed: str, *, forward: bool = True, deep: bool = False) -> list[int]:
-    """Search on and on from the beginning, or the end, until the search wraps."""
+    """Search repeatedly from the beginning, or the end, until the search wraps."""
     index = -1 if forward else len(session.shown)
     met: list[int] = []
     while True:

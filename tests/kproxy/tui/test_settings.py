@@ -1,4 +1,4 @@
-"""The settings of a UI: the configuration file, and what is kept."""
+"""The settings of a UI: the configuration file, and the stored state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How states look."""
+"""The appearance of states."""
 
 from __future__ import annotations
 

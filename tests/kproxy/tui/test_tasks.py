@@ -1,4 +1,4 @@
-"""The tasks of docs/ui.md, with the keys that stand there, in a terminal of its own."""
+"""The tasks of docs/ui.md, with the documented keys, in a real terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Follow a record through the cluster": ((), ('"n": 0', "acknowledged")),
     "Compare two responses": (FETCHES, ("1 marked", "2 marked", "session_id")),
 }
-"""By task: further arguments, and what is on the screen after each key; where nothing stands it is not waited for."""
+"""By task: further arguments, and the text on the screen after each key; empty texts are not waited for."""
 
 
 def tasks() -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Themes: that states can be read in ours, and doing without colours."""
+"""Themes: readable states in kproxy's own, and display without colours."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_doing_without_colours(
     if stated is not None:
         monkeypatch.setenv("NO_COLOR", stated)
     else:
-        monkeypatch.setenv("NO_COLOR", "")  # so that it is put back
+        monkeypatch.setenv("NO_COLOR", "")  # so that it is restored
         del os.environ["NO_COLOR"]
     heed_color(choice)  # type: ignore[arg-type]
     assert App().no_color is without

@@ -1,4 +1,4 @@
-"""Keys that come faster than they are handled: text and the key that opens its line in one write to a terminal."""
+"""Keys that arrive faster than they are handled: text, and the key that opens its line, in one write to a terminal."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.kproxy.cli.terminal import Terminal
 from tests.kproxy.tui.kit import REBALANCE, main_of, opened, settled, shown_lines
 
 TEXT = "POXAaIrwmcq"
-"""Each of these is a command where no line is open."""
+"""Each of these keys is a command while no input line is open."""
 LINES = (
     ("fapi == Fetch\r", "filter: api == Fetch"),
     (f"/{TEXT}\r", f"{TEXT} is in no exchange"),
     (f":comment {TEXT}1\r;\x13f\x15comment == {TEXT}2\r", f"filter: comment == {TEXT}2"),
     ("\x1b[200~f\x1b[201~f\x15\x1b[200~api ==\x1b[201~ Produce\r", "filter: api == Produce"),
 )
-# no escape among them: with what comes behind it in one write it is a key with alt
+# no escape among them: together with the next key in one write, it is a key with alt
 DIALOGS = (
     ("\x07188\r/Heartbeat v4\r", "Heartbeat v4"),
     (f"fapi == Heartbeat\r:save\r{TEXT}\r", f"saved as @{TEXT}"),
     (f";{TEXT}\x13!\r:filter comment == {TEXT}\r", f"filter: comment == {TEXT}"),
     (f"c:diff {TEXT}\r", f"there is no file {TEXT}"),
 )
-# its dialog stays
+# its dialog stays open
 REFUSED = ((f"J{TEXT}\r", f"'{TEXT}' is not a record"),)
 LIVE = (
     (f"234567801f{TEXT}\x15api == Produce\r", "filter: api == Produce"),
@@ -41,7 +41,7 @@ LIVE = (
 
 
 def _typed(terminal: Terminal, steps: Sequence[tuple[str, str]]) -> None:
-    """Send each text in one write, and wait until what it leads to is on the screen."""
+    """Send each text in one write, and wait until its effect is on the screen."""
     for written, shown in steps:
         terminal.said = b""
         terminal.type(written)
@@ -100,7 +100,7 @@ async def test_what_was_typed_for_a_dialog_that_does_not_come_does_nothing() -> 
         app: Any = pilot.app
         await app.session.set_filter(compile_filter("api == Produce and api == Fetch"))
         await settled(pilot)
-        for key in ("exclamation_mark", "7", "w"):  # as in one write: none waits for the one before
+        for key in ("exclamation_mark", "7", "w"):  # as in one write: no key waits for the one before
             app.post_message(Key(key, None))
         await settled(pilot)
         assert main_of(pilot).view.view_name == "exchanges"

@@ -1,4 +1,4 @@
-"""What tests of lines to type in have in common."""
+"""Common parts of the tests of input lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.tui.widgets.typing_line import TypingLine
 
 
 async def quiet(pilot: Pilot[Any]) -> None:
-    """Wait until nothing is being judged, offered, read or written any more."""
+    """Wait until all validation, completion, reading and writing has finished."""
     for _ in range(3):
         await pilot.pause()
         await pilot.app.workers.wait_for_complete(
@@ -23,7 +23,7 @@ async def quiet(pilot: Pilot[Any]) -> None:
 
 
 async def type_in(pilot: Pilot[Any], text: str, *keys: str) -> None:
-    """Put a text in at the cursor, as if it were typed, then press keys; wait for what comes of each."""
+    """Insert a text at the cursor, as if it were typed, then press keys; wait for the effect of each."""
     if text:
         line = pilot.app.focused
         assert isinstance(line, Input)
@@ -35,24 +35,24 @@ async def type_in(pilot: Pilot[Any], text: str, *keys: str) -> None:
 
 
 def offered(line: TypingLine) -> list[str]:
-    """Return the texts that are offered."""
+    """Return the offered texts."""
     found = line.query_one(CompletionList)
     return [one.text for one in found.candidates] if found.is_open else []
 
 
 def told_by(line: TypingLine) -> str:
-    """Return what stands below the line."""
+    """Return the text below the line."""
     return str(line.query_one("#verdict", Static).render())
 
 
 def still(app: Any) -> None:
-    """Keep the cursor from blinking, for snapshots."""
+    """Stop the cursor from blinking, for snapshots."""
     for line in app.query(Input):
         line.cursor_blink = False
 
 
 @pytest.fixture
 def state_home(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Have histories kept where no other test sees them."""
+    """Store histories in a folder of this test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return tmp_path / "kproxy" / "history"

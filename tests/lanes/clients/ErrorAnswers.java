@@ -13,9 +13,9 @@ import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.ResponseHeader;
 
 /**
- * Reads lines "key version code request response", frames in hexadecimal without their size, and writes two words for
- * each: the body of the error response that Kafka itself makes of the request, and what Kafka reads from the response:
- * how often the error is told and how many bytes are left over. "-" stands for what Kafka does not know.
+ * Reads lines "key version code request response", with hexadecimal frames without their size, and writes two words for
+ * each: the body of Kafka's own error response to the request, and what Kafka reads from the given response: how often
+ * the error occurs and how many bytes are left over. "-" stands for anything that Kafka does not support.
  */
 public class ErrorAnswers {
     public static void main(String[] arguments) throws Exception {

@@ -1,6 +1,6 @@
 """Produces and consumes over TLS with aiokafka; arguments: address, certificate to trust, topic, records.
 
-Its contexts are Python's default ones, which write the key log that the variable SSLKEYLOGFILE names.
+It uses Python's default contexts, which write the key log named by the variable SSLKEYLOGFILE.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Produces and consumes over TLS with confluent-kafka; arguments: address, certificate to trust, topic, records.
 
-The wheel brings its own OpenSSL, which writes no key log: secrets have to come from the broker's side.
+The wheel contains its own OpenSSL, which writes no key log: secrets have to come from the broker's side.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Produces and consumes over TLS with kafka-python; arguments: address, certificate to trust, topic, records, key log.
 
-The key log is written by the context: ``ssl_cafile`` alone makes kafka-python build one of its own.
+The context writes the key log: with ``ssl_cafile`` alone kafka-python would create its own context.
 """
 
 from __future__ import annotations

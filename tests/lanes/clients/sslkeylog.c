@@ -1,10 +1,10 @@
-/* Makes a program that is linked to OpenSSL's shared library write a key log:
+/* Makes a program that is dynamically linked to OpenSSL write a key log:
  *
  *     cc -shared -fPIC -o sslkeylog.so sslkeylog.c -ldl
  *     SSLKEYLOGFILE=keys.log LD_PRELOAD=./sslkeylog.so kcat ...
  *
- * Every SSL_CTX the program makes gets the callback (OpenSSL 1.1.1 and later) that is handed each secret. It has no
- * effect on a program that brings an OpenSSL of its own inside: nobody asks the dynamic linker for SSL_CTX_new then.
+ * Every SSL_CTX of the program gets a callback (OpenSSL 1.1.1 and later) that receives each secret. This has no effect
+ * on a program with its own OpenSSL inside, because SSL_CTX_new is then not resolved by the dynamic linker.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ typedef struct ssl_method_st SSL_METHOD;
 typedef struct ossl_lib_ctx_st OSSL_LIB_CTX;
 typedef void (*keylog_callback)(const SSL *, const char *);
 
-/* The function behind ours. Extension modules load libssl out of reach of RTLD_NEXT: it is looked up by name then. */
+/* The wrapped function. Extension modules load libssl out of reach of RTLD_NEXT; in that case look it up by name. */
 static void *library(const char *name) {
     static const char *const names[] = {"libssl.so.3", "libssl.so.1.1"};
     void *found = dlsym(RTLD_NEXT, name);
@@ -42,7 +42,7 @@ static void write_line(const SSL *connection, const char *line) {
     if (file < 0)
         return;
     struct iovec parts[] = {{(void *)line, strlen(line)}, {"\n", 1}};
-    if (writev(file, parts, 2) < 0) { /* no key log then; the program goes on */ }
+    if (writev(file, parts, 2) < 0) { /* no key log; the program continues */ }
     close(file);
 }
 

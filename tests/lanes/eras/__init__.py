@@ -1,1 +1,1 @@
-"""Real brokers of every era, and what was said to them: see :mod:`tests.lanes.eras.__main__`."""
+"""Real brokers of every era, and the APIs and versions seen with them: see :mod:`tests.lanes.eras.__main__`."""

@@ -1,19 +1,19 @@
-"""The lane of eras: brokers from 0.8.2 to the newest, the clients of their time and of today, through kproxy.
+"""The eras lane: brokers from 0.8.2 to the newest, with old and current clients, through kproxy.
 
     python -m tests.lanes.eras                       # all
-    python -m tests.lanes.eras 0.10.2 newest --short # these, with less repetition: what the gate runs
-    python -m tests.lanes.eras clusters              # what brokers say to each other, recorded with tcpdump
-    python -m tests.lanes.eras libraries             # client libraries of today, at the newest
-    python -m tests.lanes.eras captures --write      # what the recordings of the reference folder hold
-    python -m tests.lanes.eras --write               # all, and bring docs/versions-seen.md up to date
+    python -m tests.lanes.eras 0.10.2 newest --short # selected eras, with less repetition, as in the gate
+    python -m tests.lanes.eras clusters              # traffic between brokers, recorded with tcpdump
+    python -m tests.lanes.eras libraries             # current client libraries, at the newest release
+    python -m tests.lanes.eras captures --write      # content of the recordings in the reference folder
+    python -m tests.lanes.eras --write               # all, and update docs/versions-seen.md
 
-For each era a broker is started, and three times the same is done by the command line tools of its release and by
-two clients of today: directly, through ``kproxy proxy`` that records, and through one that does not. What they print
-must be the same. Then everything that the broker announces is asked for once (:mod:`tests.lanes.eras.sweep`). Every
-message that was recorded must be decoded to its last byte, in the version it has, with the values that Kafka's own
-classes read (:mod:`tests.lanes.eras.official`).
+For each era a broker is started. The command line tools of its release and two current clients do the same three times:
+directly, through a recording ``kproxy proxy``, and through one that does not record. Their output must be the same.
+Then every API and version that the broker announces is requested once (:mod:`tests.lanes.eras.sweep`). Every recorded
+message must be decoded to its last byte, in its version, with the same values as read by Kafka's own classes
+(:mod:`tests.lanes.eras.official`).
 
-The exit code is 1 if something was not as it should be, 2 if a part could not run here.
+The exit code is 1 if a check failed, 2 if a part could not run here.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from tests.lanes.tools import CannotRun, Wrong, cache, wait_for
 from tests.lanes.tools import run as run_program
 from tests.reference import REFERENCE
 
-#: of today, for both programs
+#: current releases, for both programs
 _REQUIREMENTS = ("kafka-python==3.0.12", "confluent-kafka==2.16.1", "python-snappy", "lz4", "zstandard")
 _PROGRAMS = Path(__file__).parent.parent / "clients" / "eras"
 _TODAY = ("kafka_python_today.py", "confluent_today.py")
 _COUNT = "5"
 _CLIENT_S = 90
-#: without recording there is nothing to be decoded: what the clients do most is enough
+#: without a recording there is nothing to decode: the most common operations are enough
 _UNRECORDED = ("TopicCommand", "ConsoleProducer", "ConsoleConsumer", "BrokerApiVersionsCommand")
 _ANNOUNCES = (0, 10)
 _RECORDS = 30
@@ -63,12 +63,12 @@ _NICE = 1
 
 
 class Lane:
-    """Runs eras one after the other and says what came of them.
+    """Runs eras one after the other and reports the results.
 
-    :param short: leave out clients at a proxy that does not record: they do again what they did at the one that does
-    :ivar faults: how many things were not as they should be
-    :ivar left_out: how many parts could not run
-    :ivar found: what was seen, see :mod:`tests.lanes.eras.seen`
+    :param short: leave out clients at the proxy that does not record: they repeat their work at the one that does
+    :ivar faults: number of failed checks
+    :ivar left_out: number of parts that could not run
+    :ivar found: layouts seen, see :mod:`tests.lanes.eras.seen`
     """
 
     def __init__(self, work: Path, *, short: bool) -> None:
@@ -80,7 +80,7 @@ class Lane:
 
     @contextmanager
     def part(self, what: str) -> Iterator[None]:
-        """Say how something went."""
+        """Print the result of a part."""
         began = time.monotonic()
         try:
             yield
@@ -95,7 +95,7 @@ class Lane:
 
     # -- an era ------------------------------------------------------------------------------------------------
     def era(self, name: str) -> None:
-        """Start a broker and do everything with it."""
+        """Start a broker and run all checks with it."""
         release, folder = RELEASES[name], self._work / name
         with self.part(f"Kafka {release} started and stopped"), started(release, folder) as broker:
             with ToolJvm(release) as tools:
@@ -110,8 +110,8 @@ class Lane:
     def _through(
         self, broker: RunningBroker, folder: Path, direct: dict[str, list[str]], options: list[str] | None
     ) -> Path:
-        """Do the same through kproxy; return what it recorded."""
-        # a broker that cannot be asked what it speaks is known when the first client asks for it
+        """Repeat everything through kproxy; return its recording."""
+        # a broker that does not announce its versions is unknown until the first client asks for it
         awaited = int(NODE_ID) if broker.version >= _ANNOUNCES else -1
         with _proxied(Kproxy(broker.address, folder, awaited=awaited), options) as kproxy:
             kind = "recorded" if options is None else "not recorded"
@@ -125,7 +125,7 @@ class Lane:
         return kproxy.capture
 
     def _errands(self, context: Scene, only: tuple[str, ...] | None = None) -> dict[str, list[str]]:
-        """Have tools and clients do what they do; return what each said."""
+        """Run tools and clients; return the output of each."""
         said: dict[str, list[str]] = {}
         with ToolJvm(context.broker.release) as tools:
             for errand in errands(context.broker.release):
@@ -156,7 +156,7 @@ class Lane:
 
     # -- libraries ---------------------------------------------------------------------------------------------
     def libraries(self) -> None:
-        """Send each client library through kproxy to three brokers of the newest release."""
+        """Run each client library through kproxy with three brokers of the newest release."""
         folder = _made(self._work / "libraries")
         commands = {}
         for name, client in CLIENTS.items():
@@ -180,7 +180,7 @@ class Lane:
 
     # -- clusters ----------------------------------------------------------------------------------------------
     def clusters(self) -> None:
-        """Record what brokers and controllers say to each other."""
+        """Record the traffic between brokers and controllers."""
         for cluster in CLUSTERS:
             with self.part(f"cluster: {cluster.title}"):
                 folder = _made(self._work / cluster.name)
@@ -200,9 +200,9 @@ def _library(name: str, command: Command, kproxy: Kproxy) -> None:
 
 
 def _compare_jobs(name: str, found: set[str]) -> None:
-    """Compare what a client was recorded to do with what it is known to be able to.
+    """Compare the jobs that a client was recorded to do with those it is declared to do.
 
-    :raises Wrong: if either has something that the other has not
+    :raises Wrong: if either has a job that the other lacks
     """
     expected = set(JOBS) - CLIENTS[name].lacks.keys()
     if found != expected:
@@ -214,10 +214,10 @@ def _compare_jobs(name: str, found: set[str]) -> None:
 
 @contextmanager
 def _proxied(kproxy: Kproxy, options: list[str] | None) -> Iterator[Kproxy]:
-    """Run kproxy for as long as the block does.
+    """Run kproxy during the block.
 
-    :param options: in place of recording to a file
-    :raises Wrong: if it does not start or end well, tells a client an address of a broker, or leaves out bytes
+    :param options: options instead of those for recording to a file
+    :raises Wrong: if it does not start or stop properly, gives a client the address of a broker, or omits bytes
     """
     try:
         kproxy.start(options)
@@ -240,7 +240,7 @@ def _made(folder: Path) -> Path:
 
 
 def _ready(broker: RunningBroker, tools: ToolJvm) -> bool:
-    """Whether a broker answers; one without ZooKeeper listens before it has been registered."""
+    """Return whether a broker responds; one without ZooKeeper listens before it is registered."""
     if not broker.node.running:
         raise CannotRun("the broker ended")
     if broker.version < (3, 0):
@@ -251,9 +251,9 @@ def _ready(broker: RunningBroker, tools: ToolJvm) -> bool:
 
 
 def _said(errand: Errand, context: Scene, tools: ToolJvm) -> list[str]:
-    """Have a tool do something.
+    """Run a tool and return its output.
 
-    :raises Wrong: if it does not do it
+    :raises Wrong: if it fails
     """
     code, output = run(errand, context, tools)
     if code or (errand.expected and not re.search(context.fill(errand.expected), output)):
@@ -264,9 +264,9 @@ def _said(errand: Errand, context: Scene, tools: ToolJvm) -> list[str]:
 
 
 def _today(program: str, context: Scene) -> str:
-    """Have a client of today do everything.
+    """Run a current client with all its operations and return its output.
 
-    :raises Wrong: if it does not consume what it produced
+    :raises Wrong: if it does not consume all that it produced
     """
     topic = f"{context.topic}-{program.partition('_')[0]}"
     command: list[str | Path] = [
@@ -289,7 +289,7 @@ def _today(program: str, context: Scene) -> str:
 
 @functools.cache
 def _python() -> Path:
-    """Return a Python that has the clients of today."""
+    """Return a Python interpreter with the current clients."""
     python = cache() / "venv" / "bin" / "python"
     if not python.exists():
         run_program([sys.executable, "-m", "venv", cache() / "venv"])
@@ -298,9 +298,9 @@ def _python() -> Path:
 
 
 def _compare(direct: dict[str, list[str]], proxied: dict[str, list[str]]) -> None:
-    """Compare what clients said.
+    """Compare the outputs of clients.
 
-    :raises Wrong: if something differs
+    :raises Wrong: if they differ
     """
     wrong = []
     for what, lines in proxied.items():
@@ -318,7 +318,7 @@ _LIBRARIES = "libraries"
 
 
 def _recordings(lane: Lane) -> None:
-    """See what the recordings of the reference folder hold."""
+    """Determine the content of the recordings in the reference folder."""
     if REFERENCE is None:
         raise CannotRun("there is no reference folder: see tests/reference.py")
     for release, places in seen.of_captures():
@@ -333,7 +333,7 @@ def _recordings(lane: Lane) -> None:
 @click.option("--write", is_flag=True, help="Keep what was seen, and write docs/versions-seen.md.")
 @click.option("--keep", is_flag=True, help="Keep recordings and logs.")
 def main(parts: tuple[str, ...], short: bool, write: bool, keep: bool) -> None:
-    """Run the lane of eras: all parts, or those that are named."""
+    """Run the eras lane: all parts, or the named ones."""
     os.nice(_NICE)
     work = Path(tempfile.mkdtemp(prefix="kproxy-eras-"))
     lane = Lane(work, short=short)

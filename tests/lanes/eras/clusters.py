@@ -1,8 +1,9 @@
-"""What brokers and controllers say to each other: clusters of releases that speak what no single broker and no client
-does. Recorded with tcpdump on the loopback interface, from before the first connection.
+"""The traffic between brokers and controllers: clusters of releases that use APIs and versions that no single broker
+and
+no client uses. Recorded with tcpdump on the loopback interface, from before the first connection.
 
-Each cluster does what makes its nodes talk: a topic is made on all of them, written to and deleted, a broker is
-stopped and comes back, and where there are controllers, the active one stops.
+Each cluster is made to produce traffic between its nodes: a topic is created on all of them, written to and deleted, a
+broker stops and restarts, and if there are controllers, the active one stops.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _LINES = "".join(f"line {each}\n" for each in range(50))
 
 @dataclass(frozen=True)
 class RecordedCluster:
-    """A cluster that is to be recorded.
+    """A cluster to record.
 
-    :ivar name: of its folder
-    :ivar play: runs it in a folder and returns the recording
+    :ivar name: name of its folder
+    :ivar play: function that runs it in a folder and returns the recording
     """
 
     name: str
@@ -44,9 +45,9 @@ class RecordedCluster:
 
 # -- with ZooKeeper ----------------------------------------------------------------------------------------------
 def _with_zookeeper(release: str, protocol: str = "") -> Callable[[Path], Path]:
-    """Two brokers and a ZooKeeper.
+    """Return a function that runs two brokers and a ZooKeeper.
 
-    :param protocol: ``inter.broker.protocol.version``, or empty for what the release has by itself
+    :param protocol: ``inter.broker.protocol.version``, or empty for the release's default
     """
 
     def play(folder: Path) -> Path:
@@ -90,10 +91,10 @@ def _with_zookeeper(release: str, protocol: str = "") -> Callable[[Path], Path]:
 
 
 def _exercise(release: str, ports: list[int], zookeeper: str, node: Node) -> None:
-    """Make a topic on two brokers, write to it, take one of them away for a while, and delete the topic.
+    """Create a topic on two brokers, write to it, stop one broker for a while, and delete the topic.
 
-    :param zookeeper: its address, or empty
-    :param node: the broker that goes and comes back
+    :param zookeeper: address of the ZooKeeper, or empty
+    :param node: the broker that stops and restarts
     """
     addresses = ",".join(f"{_HOST}:{port}" for port in ports)
     version = number(release)
@@ -124,20 +125,20 @@ def _produce(release: str, addresses: str) -> None:
     run_program(producer, stdin=_LINES, timeout=60)
 
 
-# -- without -----------------------------------------------------------------------------------------------------
+# -- without ZooKeeper -------------------------------------------------------------------------------------------
 _CONTROLLERS = (1, 2, 3)
 _BROKERS = (4, 5)
-#: a snapshot after every few records, and nothing kept that is in it: who comes late has to fetch it
+#: a snapshot after every few records, and no log before it: late nodes have to fetch the snapshot
 _SNAPSHOTS = {
     "metadata.log.max.record.bytes.between.snapshots": "1000",
     "metadata.max.retention.bytes": "1000",
 }
-#: how often a node looks whether it can drop the log behind a snapshot: KafkaRaftClient, not configurable
+#: interval at which a node checks whether it can drop the log before a snapshot: KafkaRaftClient, not configurable
 _CLEANED_AFTER_S = 70
 
 
 def _quorum(release: str) -> Callable[[Path], Path]:
-    """Three controllers and two brokers, the second of which comes when the log begins with a snapshot."""
+    """Return a function that runs three controllers and two brokers; the second starts after a snapshot."""
 
     def play(folder: Path) -> Path:
         nodes_ids = (*_CONTROLLERS, *_BROKERS)
@@ -173,7 +174,7 @@ def _quorum(release: str) -> Callable[[Path], Path]:
             nodes[late].wait_until_it_listens()
             time.sleep(_SETTLE_S)
             _exercise(release, [ports[first]], "", nodes[late])
-            for node_id in _CONTROLLERS[:2]:  # one of them, or the one after it, is the leader and says so
+            for node_id in _CONTROLLERS[:2]:  # one of them, or the one after it, is the leader and reports it
                 nodes[node_id].stop()
                 time.sleep(_SETTLE_S)
                 nodes[node_id].start()
@@ -189,7 +190,7 @@ def _quorum(release: str) -> Callable[[Path], Path]:
 
 
 def _member(release: str, node_id: int, port: int, voters: str) -> Mapping[str, str]:
-    """Return the configuration of a node of a quorum."""
+    """Return the configuration of a node in a quorum."""
     controls = node_id in _CONTROLLERS
     common = configuration(release, port, "", 0) | _SNAPSHOTS
     common.pop("controller.quorum.bootstrap.servers", None)
@@ -207,7 +208,7 @@ def _member(release: str, node_id: int, port: int, voters: str) -> Mapping[str, 
 
 
 def _make_topics(release: str, address: str) -> None:
-    """Make enough topics for a snapshot."""
+    """Create enough topics for a snapshot."""
     command = java(
         main_of("TopicCommand", release),
         *("--bootstrap-server", address, "--create", "--topic", "first", "--partitions", "50"),
@@ -227,7 +228,7 @@ def _succeeds(command: list[str | Path]) -> bool:
 
 # -- share groups ------------------------------------------------------------------------------------------------
 def _share_groups(release: str) -> Callable[[Path], Path]:
-    """One broker, which keeps the state of share groups by requests to itself."""
+    """Return a function that runs one broker, which stores the state of share groups with requests to itself."""
     tools = ("TopicCommand", "ConsoleProducer", "ConfigCommand", "ConsoleShareConsumer", "ShareGroupCommand")
 
     def play(folder: Path) -> Path:

@@ -1,7 +1,7 @@
-"""What the classes of Apache Kafka make of every message of a recording, laid beside what kproxy makes of it.
+"""Compares every message of a recording, as decoded by kproxy, with the classes of Apache Kafka.
 
-The classes are those of the release that spoke, from 3.9 on; 3.9.2, the last that knows all older versions, reads for
-those before: fields have the names there that they have today. The comparison is that of ``tests/captures/oracle.py``.
+The classes are those of the recorded release, from 3.9 on; older ones use 3.9.2, the last to support all older
+versions: its field names are today's. The comparison is that of ``tests/captures/oracle.py``.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MOST_FAULTS = 20
 
 @dataclass
 class CheckResult:
-    """What came of the messages of a recording.
+    """The result of checking the messages of a recording.
 
-    :ivar messages: how many there are
-    :ivar faults: what is not as it should be, in words
-    :ivar seen: API key and version of what clients asked and brokers answered, both as they should be
-    :ivar swept: the same of what was asked for by the sweep
-    :ivar answered_otherwise: how many were answered in another version than asked for, and read so by both
+    :ivar messages: number of messages
+    :ivar faults: descriptions of the errors
+    :ivar seen: API key and version of correctly decoded requests and responses of clients
+    :ivar swept: the same for the requests of the sweep
+    :ivar answered_otherwise: number of requests answered in another version than requested, and read so by both
     """
 
     messages: int = 0
@@ -62,9 +62,9 @@ class CheckResult:
 
 
 def checked(recording: Path, release: str, *, beginnings: bool = True) -> CheckResult:
-    """Compare all messages of a recording of a release.
+    """Compare all messages in a recording of a release.
 
-    :param beginnings: the recording has the beginning of each connection, so that no response may lack its request
+    :param beginnings: whether the recording has the beginning of each connection, so that every response has a request
     :raises CannotRun: without Java, or if the jars cannot be resolved
     """
     capture = open_capture(str(recording))
@@ -107,14 +107,14 @@ def _place(ours: Ours) -> str:
 
 
 def _whole(exchange: Exchange, side: Side) -> bool:
-    """Whether there is a frame of a side, to its end."""
+    """Return whether a side has a complete frame."""
     if side == "request":
         return exchange.request is not None and Flag.REQUEST_DAMAGED not in exchange.flag
     return exchange.response is not None and not exchange.flag & (Flag.RESPONSE_DAMAGED | Flag.ORPHAN)
 
 
 def _frame_faults(exchange: Exchange, *, beginnings: bool) -> Iterator[str]:
-    """Yield what is wrong before anything is decoded; where a client leaves, its last response may end early."""
+    """Yield errors found before decoding; if a client leaves, its last response may be cut short."""
     if Flag.REQUEST_DAMAGED in exchange.flag and beginnings:
         yield f"exchange {exchange.number}: the request lacks bytes"
     if Flag.ORPHAN in exchange.flag and beginnings:
@@ -142,9 +142,9 @@ def _faults(ours: Ours, theirs: dict[str, Any]) -> Iterator[str]:
 
 
 def _read(messages: list[Ours], release: str) -> list[dict[str, Any]]:
-    """Have the classes of a release read messages; what they cannot, an older release may.
+    """Read messages with the classes of a release, or with an older release if these fail.
 
-    Kafka 4 announces Produce from version 0 on, and cannot read it before 3 (KAFKA-18659).
+    Kafka 4 announces Produce from version 0 on, but cannot read versions before 3 (KAFKA-18659).
     """
     reader = release if number(release) >= _READS_ITSELF else _LAST_OF_THE_OLD
     lines = _lines(messages, reader)

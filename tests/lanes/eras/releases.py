@@ -1,7 +1,8 @@
-"""The releases of Apache Kafka that the lane starts, from 0.8.2 to the newest, and how each has to be started.
+"""The releases of Apache Kafka in the lane, from 0.8.2 to the newest, and how to start each.
 
-Brokers before 3.3 need ZooKeeper; those from 4.0 on know none. Between, both are there: 3.3 and 3.9 run without it
-here, a cluster of 3.9 with it (:mod:`tests.lanes.eras.clusters`). What else differs stands in :func:`configuration`.
+Brokers before 3.3 need ZooKeeper; those from 4.0 on do not support it. Releases between support both: here 3.3 and 3.9
+run without ZooKeeper, and a cluster of 3.9 with it (:mod:`tests.lanes.eras.clusters`). :func:`configuration` has the
+other differences.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from tests.lanes.broker import Node, kafka_class_path, number
 from tests.lanes.tools import free_ports, need
 
-#: what the lane calls an era -> the last release of it on Maven Central
+#: era -> its last release on Maven Central
 RELEASES = {
     "0.8.2": "0.8.2.2",
     "0.9": "0.9.0.1",
@@ -30,17 +31,17 @@ RELEASES = {
     "4.4": "4.4.0",
 }
 NEWEST = RELEASES["4.4"]
-#: its ZooKeeper (3.5.9) serves brokers of every release
+#: its ZooKeeper (3.5.9) works with brokers of every release
 _ZOOKEEPER_OF = "2.8.2"
 _WITHOUT_ZOOKEEPER = (3, 3)
 _HOST = "127.0.0.1"
 NODE_ID = "1"
 HEAP = "256m"
 
-#: Java 17 hides what brokers and clients before 2.x look into
+#: Java 17 encapsulates internals that brokers and clients before 2.x access
 OPENED = ("--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
 
-#: of brokers and ZooKeepers: what they warn of is in their logs
+#: for brokers and ZooKeepers: their warnings are in their logs
 NODE_OPTIONS = (*OPENED, f"-Dlog4j.configuration=file:{Path(__file__).with_name('log4j.properties')}")
 
 _SMALL = {
@@ -65,11 +66,11 @@ _SHARE_GROUPS = {
 
 @dataclass(frozen=True)
 class RunningBroker:
-    """A broker that runs.
+    """A running broker.
 
     :ivar release: its version
-    :ivar address: of the listener for clients
-    :ivar zookeeper: of its ZooKeeper, or empty
+    :ivar address: address of the listener for clients
+    :ivar zookeeper: address of its ZooKeeper, or empty
     """
 
     release: str
@@ -79,12 +80,12 @@ class RunningBroker:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The release as a tuple that can be compared."""
+        """The release as a comparable tuple."""
         return number(self.release)
 
 
 class ZooKeeper(Node):
-    """A ZooKeeper of one node."""
+    """A ZooKeeper with one node."""
 
     main = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
@@ -103,10 +104,10 @@ class ZooKeeper(Node):
 
 
 def configuration(release: str, port: int, zookeeper: str, controller: int) -> dict[str, str]:
-    """Return what a broker of a release is configured for.
+    """Return the configuration of a broker of a release.
 
-    :param zookeeper: its address, or empty
-    :param controller: the port of its controller, where there is no ZooKeeper
+    :param zookeeper: address of its ZooKeeper, or empty
+    :param controller: port of its controller, if there is no ZooKeeper
     """
     version = number(release)
     common = dict(_SMALL)
@@ -136,7 +137,7 @@ def configuration(release: str, port: int, zookeeper: str, controller: int) -> d
 
 
 def _security(version: tuple[int, ...], zookeeper: str) -> dict[str, str]:
-    """Everybody may do everything, but ACLs can be kept."""
+    """Return settings that permit everything to everyone, but allow ACLs to be stored."""
     if version < (0, 9):
         return {}
     if not zookeeper:
@@ -149,7 +150,7 @@ def _security(version: tuple[int, ...], zookeeper: str) -> dict[str, str]:
 
 
 def _experimental(version: tuple[int, ...]) -> dict[str, str]:
-    """What a release has, but keeps closed unless it is told otherwise."""
+    """Return settings that enable experimental features of a release."""
     if version < (3, 9):
         return {}
     wanted = {"unstable.api.versions.enable": "true", "unstable.feature.versions.enable": "true"}
@@ -161,7 +162,7 @@ def _experimental(version: tuple[int, ...]) -> dict[str, str]:
 
 @contextmanager
 def started(release: str, folder: Path) -> Iterator[RunningBroker]:
-    """Start a broker of one node, with ZooKeeper if it needs one; its data goes when it stops.
+    """Start a broker with one node, and a ZooKeeper if it needs one; its data is deleted when it stops.
 
     :raises CannotRun: without Java or its jars, or if it does not start
     """

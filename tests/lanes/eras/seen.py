@@ -1,8 +1,8 @@
-"""What was seen live, of which API in which version, with which broker: kept in ``docs/versions-seen.json``.
+"""The APIs and versions seen live with each broker release: kept in ``docs/versions-seen.json``.
 
-A run of the lane replaces what it found out about a release before, part by part (clients, sweep, cluster), and leaves
-the rest. The part "captures" is what the recordings of the reference folder hold (``tests/reference.py``); those were
-compared with Kafka's classes when they were made, and are by ``tests/captures/test_oracle.py``.
+A run of the lane replaces earlier results for a release, part by part (clients, sweep, cluster), and leaves the rest.
+The part "captures" is the content of the recordings in the reference folder (``tests/reference.py``); these were
+compared with Kafka's classes when they were made, and ``tests/captures/test_oracle.py`` still does so.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _BROKER = re.compile(r"Apache Kafka (\d+(?:\.\d+)+)")
 
 
 class SeenLayouts:
-    """Layouts, by release and by the part in which they were seen."""
+    """Layouts by release and by the part in which they were seen."""
 
     def __init__(self) -> None:
         self._places: dict[str, dict[str, set[Place]]] = defaultdict(lambda: defaultdict(set))
 
     def add(self, release: str, part: str, places: Iterable[Place]) -> None:
-        """Add what was asked and answered, and decoded to the last byte."""
+        """Add exchanges that were decoded to the last byte."""
         self._places[release][part] |= set(places)
 
     def to_json(self) -> dict[str, dict[str, Ranges]]:
-        """Return release -> part -> API -> versions, as they stand in the file."""
+        """Return release -> part -> API -> versions, in the format of the file."""
         return {
             release: {part: _ranges(places) for part, places in parts.items() if places}
             for release, parts in self._places.items()
@@ -52,7 +52,7 @@ def _ranges(places: set[Place]) -> Ranges:
 
 
 def update(found: SeenLayouts) -> None:
-    """Put what was found into the file, and write the page."""
+    """Update the file with new results, and write the page."""
     kept = versions_seen.load()
     for release, parts in found.to_json().items():
         kept.setdefault(release, {}).update(parts)
@@ -65,7 +65,7 @@ def update(found: SeenLayouts) -> None:
 
 
 def of_captures() -> Iterator[tuple[str, set[Place]]]:
-    """Yield the release of each recording of a real broker in the reference folder, with what it holds."""
+    """Yield the release and the content of each recording of a real broker in the reference folder."""
     with (captures_dir() / "INDEX.tsv").open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     for row in rows:

@@ -1,8 +1,8 @@
-"""Every API in every version that a broker announces, asked for once: what no client of today or then happens to use.
+"""One request for every API and version that a broker announces, including those that no client happens to use.
 
-Requests are made by kproxy's own constructs, each list with one element, the topic's name for every string, and
-numbers that mean nothing (0, or the default), so that nothing is taken from a broker. Each goes over a connection of
-its own: a broker may close it, which is told as no answer.
+Requests are built with kproxy's own constructs: each array has one element, every string is the topic's name, and
+numbers have no meaning (0, or the default), so that nothing on the broker is lost. Each uses a connection of its own: a
+broker may close it, which counts as no response.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PRODUCE = 0
 CLIENT_ID = "sweep"
 _PATIENCE_S = 3.0
 _SIZE = struct.Struct(">i")
-#: (API, field) -> what it has instead of its default; strings are the topic's name unless they are here
+#: (API, field) -> value instead of the default; strings not listed here are the topic's name
 _VALUES: dict[tuple[str, str], Any] = {
     ("Produce", "acks"): 1,
     ("Produce", "timeout_ms"): 1000,
@@ -69,7 +69,7 @@ _VALUES: dict[tuple[str, str], Any] = {
 
 
 def request(key: int, version: int, topic: str) -> bytes:
-    """Return the frame of a request, without its size."""
+    """Return a request frame without its size."""
     known = api(key)
     assert known is not None
     value = _Values(known, version, topic).struct(known.request[version].struct)
@@ -86,7 +86,7 @@ def request(key: int, version: int, topic: str) -> bytes:
 
 
 class _Values:
-    """Makes up the fields of a request."""
+    """Generates the fields of a request."""
 
     def __init__(self, known: Api, version: int, topic: str) -> None:
         self._api, self._version, self._topic = known, version, topic
@@ -125,7 +125,7 @@ def _batch(key: int, version: int) -> bytes:
 
 
 def announced(address: str) -> dict[int, tuple[int, int]]:
-    """Return the versions that a broker announces, by API key, as far as kproxy knows them."""
+    """Return the versions that a broker announces, by API key, limited to those that kproxy knows."""
     known = api(_API_VERSIONS)
     assert known is not None
     answer = ask(address, request(_API_VERSIONS, 0, ""))
@@ -142,7 +142,7 @@ def announced(address: str) -> dict[int, tuple[int, int]]:
 
 
 def ask(address: str, frame: bytes, patience: float = _PATIENCE_S) -> bytes | None:
-    """Send a frame on a connection of its own; return the response without its size, or None if there is none."""
+    """Send a frame on a new connection; return the response without its size, or None if there is none."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=patience) as connection:
         connection.sendall(_SIZE.pack(len(frame)) + frame)
@@ -164,7 +164,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def sweep(address: str, topic: str) -> Iterator[tuple[int, int]]:
-    """Ask for everything; yield API and version of what was not answered."""
+    """Request everything; yield API and version of unanswered requests."""
     for key, (low, high) in sorted(announced(address).items()):
         for version in range(low, high + 1):
             if ask(address, request(key, version, topic)) is None:

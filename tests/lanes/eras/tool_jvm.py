@@ -1,7 +1,7 @@
-"""A virtual machine that runs Kafka's command line tools one after the other.
+"""A JVM that runs Kafka's command line tools one after the other.
 
-Each tool in a process of its own takes a second of processor time to load its classes, and an era has over a hundred
-runs. ``ToolRunner.java`` lets them share a process.
+A tool in a process of its own needs one second of processor time to load its classes, and an era has over a hundred
+runs. ``ToolRunner.java`` runs them in one process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROGRAM = Path(__file__).parent.parent / "clients" / "eras" / "ToolRunner.java"
 _TIMEOUT_S = 120
 _COUNT = struct.Struct(">i")
 _ANSWER = struct.Struct(">ii")
-#: for ToolRunner, which says why
+#: for ToolRunner, which gives the reason
 _OPTIONS = (
     "-Xmx256m",
     "-Djava.security.manager=allow",
@@ -32,9 +32,9 @@ _OPTIONS = (
 
 
 class ToolJvm:
-    """A virtual machine with the tools of a release, as a context manager.
+    """A JVM with the tools of a release, as a context manager.
 
-    :param release: of the broker that the tools are for
+    :param release: release of the broker that the tools are for
     :raises CannotRun: on entry, without Java or the jars
     """
 
@@ -57,11 +57,11 @@ class ToolJvm:
         self._log.close()
 
     def run(self, main: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
-        """Run a tool; return its exit code and what it printed.
+        """Run a tool; return its exit code and output.
 
-        :param main: the class of the tool
-        :raises Wrong: if it does not end in time
-        :raises CannotRun: if the virtual machine has ended
+        :param main: main class of the tool
+        :raises Wrong: if it does not exit in time
+        :raises CannotRun: if the JVM has exited
         """
         late = threading.Event()
         timer = threading.Timer(_TIMEOUT_S, lambda: (late.set(), self._process.kill()))

@@ -1,8 +1,8 @@
-"""Kafka's own command line tools, as each release has them: the clients of its time, and what they are told to do.
+"""Kafka's own command line tools in each release, the clients of its time, and the errands they run.
 
-A tool has had up to three names and places, and its options have changed; :data:`ERRANDS` says from which release on,
-and up to which (that not any more), each line holds. What a tool prints is made comparable by :func:`told`: an errand
-is run twice, directly and through kproxy, on topics and groups of their own.
+A tool has had up to three names and places, and its options have changed; :data:`ERRANDS` states the first release
+(inclusive) and the last (exclusive) of each variant. :func:`told` makes the output of a tool comparable: an errand runs
+twice, directly and through kproxy, with different topics and groups.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Errand:
-    """Something that a tool is told to do.
+    """A run of a tool.
 
-    :ivar tool: the simple name of its class
-    :ivar options: with places for topic, group, file and so on, see :class:`Scene`
-    :ivar since: first release that it holds for
-    :ivar until: first release that it does not hold for
-    :ivar stdin: what the tool reads
-    :ivar file: what stands in ``{file}``
-    :ivar expected: what its output must have (a regular expression), so that a refusal is not taken for an answer
-    :ivar compared: False where it is a matter of chance what it prints
-    :ivar numbers: whether what it prints has the same numbers each time; False of those with IDs and offsets
+    :ivar tool: simple name of its class
+    :ivar options: options with placeholders for topic, group, file and so on, see :class:`Scene`
+    :ivar since: first release that has this variant
+    :ivar until: first release that no longer has it
+    :ivar stdin: standard input of the tool
+    :ivar file: content of ``{file}``
+    :ivar expected: regular expression that its output must match, so that a refusal does not pass
+    :ivar compared: False if its output is not deterministic
+    :ivar numbers: whether the numbers in its output are the same each time; False if they are IDs or offsets
     """
 
     tool: str
@@ -51,10 +51,10 @@ class Errand:
 
 
 _LINES = "".join(f"key {n}:line {n}\n" for n in range(RECORDS))
-#: to a topic of its own: nobody promises that all of these arrive
+#: to a separate topic: these records may be lost
 _UNACKNOWLEDGED = "{brokers} --topic {topic}-unacknowledged --request-required-acks 0"
 _KEYED = "{acks} --property parse.key=true --property key.separator=:"
-#: all that the console producers of the release have sent: which records come first is a matter of chance
+#: all records of the release's console producers: which records come first is not deterministic
 _ALL = "--from-beginning --max-messages {count} --timeout-ms 30000"
 _PROPERTIES = "--producer-props bootstrap.servers={address}"
 _EARLIEST = "share.auto.offset.reset=earliest"
@@ -65,7 +65,7 @@ _REASSIGNED = '{{"version": 1, "partitions": [{{"topic": "{topic}", "partition":
 _DELETED = '{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "offset": 1}}]}}'
 
 ERRANDS = [
-    # -- topics: from 2.2 on the tool speaks to brokers, before it speaks to ZooKeeper
+    # -- topics: from 2.2 on the tool connects to brokers, before that to ZooKeeper
     Errand(
         "TopicCommand",
         "--zookeeper {zookeeper} --create --topic {topic} --partitions 2 --replication-factor 1",
@@ -183,7 +183,7 @@ ERRANDS = [
         numbers=False,
     ),
     # -- groups
-    # up to 0.10 a group is known as long as it has members, and those that ended are for as long as nobody misses them
+    # up to 0.10 a group exists while it has members, and departed members count until they time out
     Errand(
         "ConsumerGroupCommand",
         "--new-consumer {bootstrap} --list",
@@ -275,7 +275,7 @@ ERRANDS = [
         "{bootstrap} --entity-type brokers --entity-name {node} --describe",
         since=(1, 1),
         expected="background.threads",
-        numbers=False,  # a broker applies its new configuration a moment after it has answered
+        numbers=False,  # a broker applies a new configuration shortly after its response
     ),
     Errand(
         "ConfigCommand",
@@ -386,7 +386,7 @@ ERRANDS = [
         expected="ProducerId",
         numbers=False,
     ),
-    # -- what takes something away
+    # -- deletions
     Errand(
         "DeleteRecordsCommand",
         "{bootstrap} --offset-json-file {file}",
@@ -400,11 +400,11 @@ ERRANDS = [
 
 @dataclass(frozen=True)
 class Scene:
-    """Where errands are run.
+    """The environment of errands.
 
-    :ivar address: where clients connect: the broker's own, or kproxy's
-    :ivar topic: that they make and use
-    :ivar folder: for files that tools read
+    :ivar address: address for clients: the broker's own, or kproxy's
+    :ivar topic: topic that they create and use
+    :ivar folder: folder for input files of tools
     """
 
     broker: RunningBroker
@@ -413,7 +413,7 @@ class Scene:
     folder: Path
 
     def fill(self, text: str) -> str:
-        """Return a text with the values in their places."""
+        """Return a text with its placeholders filled in."""
         option = "--bootstrap-server" if self.broker.version >= (2, 6) else "--broker-list"
         return text.format(
             address=self.address,
@@ -422,7 +422,7 @@ class Scene:
             topic=self.topic,
             group=self.group,
             count=self.count,
-            # before 0.10 the default is 0, and a broker forgets requests of a connection that has been closed
+            # before 0.10 the default is 0, and a broker discards requests of a closed connection
             acks="--request-required-acks 1" if self.broker.version < (0, 10) else "",
             node=NODE_ID,
             zookeeper=self.broker.zookeeper,
@@ -431,26 +431,26 @@ class Scene:
 
     @property
     def count(self) -> int:
-        """How many records the console producers send to the topic."""
+        """Number of records that the console producers send to the topic."""
         producers = [each for each in errands(self.broker.release) if each.tool == "ConsoleProducer"]
         return RECORDS * sum(not each.options.startswith(_UNACKNOWLEDGED) for each in producers)
 
     @property
     def group(self) -> str:
-        """The group that they make and use, and their transactional ID."""
+        """Name of the group, and the transactional ID."""
         return f"{self.topic}-group"
 
 
 def errands(release: str) -> list[Errand]:
-    """Return what the tools of a release are told to do."""
+    """Return the errands for the tools of a release."""
     version = number(release)
     return [errand for errand in ERRANDS if errand.since <= version < errand.until]
 
 
 def run(errand: Errand, context: Scene, tools: ToolJvm) -> tuple[int, str]:
-    """Run a tool; return its exit code and what it printed.
+    """Run a tool; return its exit code and output.
 
-    :raises Wrong: if it does not end
+    :raises Wrong: if it does not exit in time
     """
     if errand.file:
         (context.folder / "told").write_text(context.fill(errand.file))
@@ -459,7 +459,7 @@ def run(errand: Errand, context: Scene, tools: ToolJvm) -> tuple[int, str]:
 
 
 def main_of(tool: str, release: str) -> str:
-    """Return the full name of the class of a tool.
+    """Return the full class name of a tool.
 
     :raises Wrong: if the release has no such tool
     """
@@ -471,7 +471,7 @@ def main_of(tool: str, release: str) -> str:
 
 @functools.cache
 def _classes(release: str) -> dict[str, str]:
-    """Return the classes of tools, by their simple names; where two have the same, the newer place."""
+    """Return the classes of tools by simple name; if two have the same name, the newer one."""
     found: dict[str, str] = {}
     for jar in sorted(Path(kafka_class_path(release)).parent.glob("*.jar")):
         with zipfile.ZipFile(jar) as opened:
@@ -487,7 +487,7 @@ def _new_place(name: str) -> tuple[bool, str]:
     return name.startswith("org."), name
 
 
-#: what differs from run to run, and what stands in its place
+#: text that differs between runs, and its replacement
 _SCENES = "era-(direct|recorded|unrecorded)"
 _VARIES = [
     (_SCENES, "TOPIC"),
@@ -498,18 +498,18 @@ _VARIES = [
     (r"\b1[6-9]\d{11}\b", "TIME"),
     (r"\bin \d+ ms\b", "in TIME"),
 ]
-#: lines of logging, and those that say how fast something went
+#: log lines, and lines about throughput
 _OF_NO_ACCOUNT = (
     r"(?i)\bwarn|\berror processing|slf4j|log4j|timeoutexception|records/sec|avg latency|avg_throughput|^at "
 )
 
 
 def told(errand: Errand, output: str, context: Scene) -> list[str]:
-    """Return what a tool printed in a form that does not depend on when and where it was run.
+    """Return the output of a tool, made independent of time and place.
 
-    Lines about the topics and groups of another context are left out.
+    Lines about the topics and groups of another scene are left out.
     """
-    # 3.9 writes all rows about the offsets of a group in one line, in any order
+    # 3.9 writes all rows about a group's offsets on one line, in any order
     output = re.sub(rf"[ \t]({re.escape(context.group)})[ \t]", r"\n\1 ", output)
     others = rf"\b(?!{context.topic}\b){_SCENES}\b"
     output = "\n".join(line for line in output.splitlines() if not re.search(others, line))

@@ -1,1 +1,1 @@
-"""The soak: an hour of mixed load through ``kproxy proxy`` while things go wrong (:mod:`tests.lanes.soak.__main__`)."""
+"""The soak: an hour of mixed load through ``kproxy proxy`` with failures (:mod:`tests.lanes.soak.__main__`)."""

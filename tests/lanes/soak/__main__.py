@@ -1,19 +1,19 @@
-"""The soak: mixed load through two proxies for an hour, while one thing after the other goes wrong.
+"""The soak: an hour of mixed load through two proxies, with one failure after the other.
 
     python -m tests.lanes.soak                      # an hour
     python -m tests.lanes.soak --minutes 10 --keep
 
-One proxy stands before three real brokers, with real clients that produce and consume all the time (see ``endure`` in
-``clients/proxy/common.py``), and looks for findings. Brokers are stopped and killed, leaders move, clients stand still.
-The other one stands between peers of the lane's own (:mod:`tests.lanes.soak.peers`), who know every byte that has to
-come: connections are reset in the middle of requests and responses, half-closed, not read from, fed byte by byte, and
-overloaded; their broker goes away. It records to a disk that is full at times; its recorder stands still and is killed.
-The clocks of both are set forward and back.
+One proxy runs in front of three real brokers, with real clients that produce and consume all the time (see ``endure``
+in ``clients/proxy/common.py``), and looks for findings. Brokers are stopped and killed, leaders move, clients are
+suspended. The other one runs between the lane's own peers (:mod:`tests.lanes.soak.peers`), which know every expected
+byte: connections are reset in the middle of requests and responses, half-closed, not read from, fed byte by byte, and
+overloaded; their broker disappears. This proxy records to a disk that is full at times; its recorder is suspended and
+killed. The clocks of both are set forward and back.
 
-In the end: no client misses a record that was acknowledged. No byte was altered, added or lost on its way. Every byte
-that is not in the capture was reported, by number; every exchange whose bytes are there is read and decoded. Memory and
-descriptors of all processes are what they were after the first quarter. The exit code is 1 if something was not so, 2
-if a part could not run here. It takes root (a network of its own, a file system in memory) and libfaketime.
+The checks at the end: no client missed an acknowledged record. No byte was altered, added or lost in transit. Every
+byte missing from the capture was reported, by number; every exchange with all its bytes is read and decoded. Memory and
+descriptors of all processes have not grown since the first quarter. The exit code is 1 if a check failed, 2 if a part
+could not run here. The soak needs root (for its own network and a file system in memory) and libfaketime.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from tests.lanes.tools import CannotRun, Wrong, free_ports, listens, wait_for
 _MIB = 1 << 20
 _DISK = 640 * _MIB
 _PIECE = "96MB"
-_QUEUE = "4MB"  # of the tee: small, so that it overflows
-_INCOMPLETE = 3  # kproxy's exit code where bytes were not recorded
-_AWAY_S = 15.0  # a recorder or client that stands still, a disk that is full
+_QUEUE = "4MB"  # size of the recorder's queue: small, so that it overflows
+_INCOMPLETE = 3  # kproxy's exit code if bytes were not recorded
+_AWAY_S = 15.0  # duration of a suspended recorder or client, and of a full disk
 _HOUR_S = 3600
-_TELLING_S = 1200  # live views remember five minutes, which is the first quarter of so long
-_KILLS = 3  # of the recorder: it is started again some times only
+_TELLING_S = 1200  # live views remember five minutes, a quarter of this duration
+_KILLS = 3  # of the recorder: the number of restarts is limited
 _CLIENTS = ("java", "confluent-kafka", "kafka-python", "aiokafka", "kafkajs")
 _PARTITIONS = 3
 
@@ -76,7 +76,7 @@ class Peers:
             )
 
     def go_away(self) -> None:
-        """Have the broker reset everything, and come back after a while."""
+        """Have the broker reset all connections, and return after a while."""
         began = time.monotonic()
         self._processes["broker"].send_signal(signal.SIGUSR1)
         time.sleep(AWAY_S)
@@ -84,9 +84,9 @@ class Peers:
         self.away.append((began, time.monotonic()))
 
     def end(self, role: str) -> None:
-        """End one in peace.
+        """Stop one of them cleanly.
 
-        :raises Wrong: if it does not, or has ended before
+        :raises Wrong: if that fails, or it had already exited
         """
         process = self._processes[role]
         if process.poll() is not None:
@@ -102,15 +102,15 @@ class Peers:
 
     @property
     def ended(self) -> int:
-        """How many connections have ended."""
+        """Number of ended connections."""
         path = self.journals["client"]
         return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 class Soak:
-    """The hour.
+    """The whole run.
 
-    :ivar faults: how many things were not as they should be
+    :ivar faults: number of failed checks
     """
 
     def __init__(self, work: Path, minutes: float) -> None:
@@ -135,7 +135,7 @@ class Soak:
 
     # -- set up ------------------------------------------------------------------------------------------------
     def run(self) -> None:
-        """Do everything."""
+        """Run everything."""
         with self._stack:
             self._start()
             watch = Watch({"clients": self._clients, "peers": self._peered}, self._work / "watch.jsonl")
@@ -250,7 +250,7 @@ class Soak:
         self._peered.processes["recorder"].kill()
 
     def _client_still(self) -> None:
-        """One that does not read, nor anything else."""
+        """Suspend a client, which then does not read either."""
         [process] = [
             psutil.Process(each.pid)
             for each in self._enduring
@@ -296,7 +296,7 @@ class Soak:
                 raise Wrong(f"{problems} of {count} exchanges cannot be decoded")
 
     def _account(self, recording: dict[str, Any]) -> None:
-        """Hold the ends against each other, and against what was recorded in between."""
+        """Compare the journals of both ends, and the recording, with each other."""
         told = accounts.told(self._peers.journals["client"], self._peers.journals["broker"])
         files = sorted((self._work / "peers-capture").glob("*.pcapng"))
         recorded: dict[int, accounts.RecordedConnection] = {}
@@ -319,10 +319,10 @@ class Soak:
 
 
 def _settled(kproxy: Kproxy) -> dict[str, Any]:
-    """Return its status once all connections have ended and the recorder has written everything."""
+    """Return kproxy's status once all connections have ended and the recorder has written everything."""
     wait_for("the end of all connections", lambda: not kproxy.ask("status")["connections"]["open"])
     wait_for("the recorder", lambda: not kproxy.ask("status")["recording"]["waiting_bytes"])
-    time.sleep(2)  # it tells its counts once a second
+    time.sleep(2)  # its counts are updated once a second
     status: dict[str, Any] = kproxy.ask("status")
     return status
 

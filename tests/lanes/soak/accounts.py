@@ -1,8 +1,8 @@
-"""What both ends say against what was recorded in between: every byte is there, or was reported as left out.
+"""Compares the journals of both ends with the recording: every byte is recorded, or reported as left out.
 
-What the peers wrote down for each connection is a :class:`ConnectionAccount`. :func:`compare` reads the capture packet
-by packet, with scapy, and holds each byte against what was sent (:mod:`tests.lanes.soak.talk`); :func:`read_exchanges`
-reads it as kproxy does, and wants every exchange of which nothing is missing.
+The peers' journal entries for a connection are a :class:`ConnectionAccount`. :func:`compare` reads the capture packet
+by packet, with scapy, and compares each byte with the one sent (:mod:`tests.lanes.soak.talk`); :func:`read_exchanges`
+reads it as kproxy does, and requires every exchange that is complete.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _ETHERNET, _RAW_IP = 1, 101
 _IP_PROTOCOL, _ETHERNET_HEADER = 9, 14
 _INCOMPLETE = Flag.UNANSWERED | Flag.ORPHAN | Flag.REQUEST_DAMAGED | Flag.RESPONSE_DAMAGED
 _INCOMPLETE_NAMES = frozenset(_INCOMPLETE.names)
-_GRACE_S = 3.0  # before and after the broker was away
+_GRACE_S = 3.0  # before and after the broker's absence
 
 
-# ---------------------------------------------------------------- what the ends say
+# ---------------------------------------------------------------- the journals
 @dataclass
 class ConnectionAccount:
-    """A connection, as both ends have seen it.
+    """A connection as seen by both ends.
 
-    :ivar sent: bytes, by side
-    :ivar received: bytes that came, by side that sent them
-    :ivar ends: how it ended, by side; empty as long as it has not
-    :ivar at: when, in seconds since the machine was started
+    :ivar sent: number of bytes sent, by side
+    :ivar received: number of bytes received, by sending side
+    :ivar ends: how it ended, by side; empty while it is open
+    :ivar at: time of its end, in seconds since boot
     """
 
     number: int
@@ -75,10 +75,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def judge(all_told: Iterable[ConnectionAccount], away: Sequence[tuple[float, float]]) -> dict[str, int]:
-    """Make sure that connections ended as they were meant to; return how many of each kind did.
+    """Check that connections ended as intended; return the number of connections of each kind.
 
-    :param away: when the broker was away, and nothing ends as it was meant to
-    :raises Wrong: if one did not, or bytes came that were not sent
+    :param away: periods of the broker's absence, in which connections end differently
+    :raises Wrong: if a connection ended differently, or received bytes that were not sent
     """
     counts: dict[str, int] = {}
     wrong = []
@@ -111,12 +111,12 @@ def _as_meant(one: ConnectionAccount) -> bool:
 
 # ---------------------------------------------------------------- the capture, byte by byte
 class Stream:
-    """What one side of a connection said, as it was recorded.
+    """One side of a connection, as recorded.
 
-    :ivar seen: bytes that are in the capture
-    :ivar end: how far it is known to have come
-    :ivar again: bytes that were there twice
-    :ivar whole: numbers of the exchanges of which the frame is there from its first byte to its last
+    :ivar seen: number of bytes in the capture
+    :ivar end: known length
+    :ivar again: number of repeated bytes
+    :ivar whole: numbers of the exchanges whose frame is complete
     """
 
     def __init__(self, connection: int, side: int) -> None:
@@ -125,13 +125,13 @@ class Stream:
         self._about = f"connection {connection}, {ENDS[side]}"
         self._frames = talk.frames(connection, side)
         self._number, self._frame = next(self._frames)
-        self._at = 0  # in the frame
-        self._torn = False  # whether bytes of it are missing
+        self._at = 0  # position in the frame
+        self._torn = False  # whether bytes of the frame are missing
 
     def data(self, position: int, data: bytes) -> None:
-        """Take notice of bytes.
+        """Add recorded bytes.
 
-        :raises Wrong: if they are not those that were sent
+        :raises Wrong: if they differ from those sent
         """
         if position < self.end:
             again = min(self.end - position, len(data))
@@ -143,7 +143,7 @@ class Stream:
         self.seen += len(data)
 
     def reaches(self, position: int) -> None:
-        """Take notice of how far it has come: what was not seen up to there is missing."""
+        """Extend the known length: unseen bytes before it are missing."""
         if position > self.end:
             self._go_on(position - self.end, None)
 
@@ -183,7 +183,7 @@ class RecordedConnection:
 def packets(files: Iterable[Path]) -> Iterator[tuple[int, int, int, int, bytes]]:
     """Yield the TCP segments of capture files: both ports, sequence number, flags, payload.
 
-    :raises Wrong: if there is something else in them
+    :raises Wrong: if the files contain anything else
     """
     for path in files:
         with RawPcapNgReader(str(path)) as reader:
@@ -203,9 +203,9 @@ def packets(files: Iterable[Path]) -> Iterator[tuple[int, int, int, int, bytes]]
 def compare(
     files: Sequence[Path], broker_port: int, all_told: dict[int, ConnectionAccount]
 ) -> dict[int, RecordedConnection]:
-    """Hold each byte of a capture against what was sent; return what is there of each connection.
+    """Compare each byte of a capture with the one sent; return the recorded part of each connection.
 
-    :raises Wrong: if a byte is another one, or belongs to nothing that was said
+    :raises Wrong: if a byte differs, or belongs to nothing that was sent
     """
     by_port = {one.port: one.number for one in all_told.values()}
     recorded: dict[int, RecordedConnection] = {}
@@ -213,7 +213,7 @@ def compare(
         side = 0 if destination == broker_port else 1
         number = by_port.get(source if side == 0 else destination)
         if number is None:
-            continue  # somebody who looked whether kproxy listens
+            continue  # a check whether kproxy listens
         one = recorded.get(number)
         if one is None:
             one = recorded[number] = RecordedConnection(number, (Stream(number, 0), Stream(number, 1)))
@@ -235,10 +235,10 @@ def compare(
 
 @dataclass
 class MissingBytes:
-    """What a capture does not have.
+    """The bytes missing from a capture.
 
-    :ivar at_least: bytes that are known to have gone through and are not there
-    :ivar at_most: bytes that were sent and are not there; of connections that were reset some never got through
+    :ivar at_least: bytes that certainly passed the proxy and are missing
+    :ivar at_most: bytes that were sent and are missing; in connections that were reset, some never passed the proxy
     """
 
     at_least: int = 0
@@ -249,9 +249,9 @@ class MissingBytes:
 
 
 def missing(all_told: dict[int, ConnectionAccount], recorded: dict[int, RecordedConnection]) -> MissingBytes:
-    """Count what the capture lacks.
+    """Count the bytes missing from the capture.
 
-    :raises Wrong: if it has more of a connection than was sent
+    :raises Wrong: if it has more bytes of a connection than were sent
     """
     lack = MissingBytes()
     for one in all_told.values():
@@ -275,12 +275,12 @@ def missing(all_told: dict[int, ConnectionAccount], recorded: dict[int, Recorded
 # ---------------------------------------------------------------- the capture, as kproxy reads it
 @dataclass
 class CaptureReading:
-    """What kproxy made of a capture.
+    """The exchanges that kproxy reads from a capture.
 
-    :ivar wanted: exchanges of which every byte is in the capture
-    :ivar found: so many of them it has
-    :ivar resuming: that it did not find, behind a hole in their connection
-    :ivar problems: exchanges with something that could not be decoded
+    :ivar wanted: number of exchanges whose bytes are all in the capture
+    :ivar found: number of these that kproxy reads
+    :ivar resuming: number of those not read because they follow a gap in their connection
+    :ivar problems: number of exchanges with decoding problems
     """
 
     wanted: int = 0
@@ -295,10 +295,10 @@ def read_exchanges(
 ) -> CaptureReading:
     """Read a capture as kproxy does.
 
-    :raises Wrong: if it does not find an exchange of a connection of which nothing is missing
+    :raises Wrong: if it misses an exchange of a connection that is complete
     """
     by_port = {one.port: one.number for one in all_told.values()}
-    # files of a series follow each other by name: by time they do not, with a clock that is set back
+    # files of a series are in the order of their names, not of their times, after a clock is set back
     capture = Capture(open_recording(pattern))
     capture.read()
     table = capture.table
@@ -326,7 +326,7 @@ def read_exchanges(
 
 
 def decode(path: str) -> tuple[int, int]:
-    """Decode every exchange of a capture; return how many there are, and how many whole ones have problems."""
+    """Decode every exchange of a capture; return the number of exchanges, and of complete ones with problems."""
     capture = open_capture(path)
     capture.read()
     return _decoded(capture)

@@ -1,4 +1,4 @@
-"""What goes wrong in the soak, on the side of the machine: clocks that are set, disks that are full."""
+"""Failures of the machine in the soak: changed clocks and full disks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOVE_S = 5.0
 
 
 class Clock:
-    """The clock on the wall of some processes, set by libfaketime; the monotonic one goes on.
+    """The wall clock of some processes, set by libfaketime; their monotonic clock is unaffected.
 
-    :param file: that says how far it is off; they look at it every second
-    :ivar env: variables for the processes
+    :param file: file with the offset, which the processes read every second
+    :ivar env: environment variables for the processes
     """
 
     def __init__(self, file: Path) -> None:
@@ -36,14 +36,14 @@ class Clock:
         }
 
     def set(self, seconds: int) -> None:
-        """Set it to so many seconds more than it is."""
+        """Move it by so many seconds."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{seconds:+d}\n")
         new.rename(self._file)
 
 
 def _library() -> Path:
-    """Return libfaketime.
+    """Return the path of libfaketime.
 
     :raises CannotRun: if it is not installed
     """
@@ -54,11 +54,11 @@ def _library() -> Path:
 
 
 class SmallDisk:
-    """A file system in memory, whose finished files are moved away all the time, as a context manager.
+    """A file system in memory whose finished files are continuously moved away, as a context manager.
 
-    :param folder: where it is mounted
-    :param shelf: where the files go
-    :raises CannotRun: without the right to mount it
+    :param folder: mount point
+    :param shelf: destination of the files
+    :raises CannotRun: without the privileges to mount it
     """
 
     def __init__(self, folder: Path, shelf: Path, size: int) -> None:
@@ -99,7 +99,7 @@ class SmallDisk:
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """Have no room left on it for as long as the block runs."""
+        """Fill it up during the block."""
         filler = self.folder / "filler"
         with self._resting:
             with filler.open("wb") as file:

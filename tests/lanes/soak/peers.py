@@ -1,13 +1,13 @@
-"""The peers of the soak: a client with many connections, and a broker that answers them, each a program of its own.
+"""The peers of the soak: a client with many connections, and a broker that responds, each a separate program.
 
     python -m tests.lanes.soak.peers broker PORT JOURNAL
     python -m tests.lanes.soak.peers client PORT JOURNAL
 
-Both compare every byte that they receive with what has to come next (:mod:`tests.lanes.soak.talk`). Each writes a JSON
-line to its journal for each connection that has ended: what came of it is for :mod:`tests.lanes.soak.accounts`.
+Both compare every received byte with the expected one (:mod:`tests.lanes.soak.talk`). Each writes a JSON line to its
+journal for each ended connection; :mod:`tests.lanes.soak.accounts` evaluates these.
 
-The broker is away for some seconds on SIGUSR1: it resets all connections and lets nobody in. SIGTERM ends both; the
-client ends its connections in peace.
+On SIGUSR1 the broker is away for some seconds: it resets all connections and accepts none. SIGTERM stops either; the
+client closes its connections cleanly.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.lanes.soak import talk
 from tests.lanes.soak.talk import Habit
 
 FIRST_PORT, LAST_PORT = 1_024, 10_000
-"""Of the client's connections: each has a port of its own, so that they can be told apart in what was recorded.
+"""Local ports of the client's connections: each connection has its own, which identifies it in the recording.
 
-They are below those that :func:`tests.lanes.confined.enter` leaves to the others.
+They are below the range that :func:`tests.lanes.confined.enter` assigns to others.
 """
 AWAY_S = 5.0
 
@@ -43,30 +43,30 @@ _WORKERS = 14
 _SIZE = struct.Struct(">i")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 _PIECE = 16 << 10
-_BUFFER = 64 << 10  # of the kernel: small, so that a side that does not read is felt
+_BUFFER = 64 << 10  # kernel buffers: small, so that a side that does not read has an effect
 _PATIENCE_S = 240.0
 
 
 class Wrong(Exception):  # noqa: N818  # says what is wrong
-    """Bytes came that were never sent."""
+    """Bytes were received that were never sent."""
 
 
 class Journal:
-    """JSON lines, one for each connection that has ended."""
+    """JSON lines, one for each ended connection."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
 
     def note(self, **facts: Any) -> None:
-        """Write a line; it has the time, in seconds since the machine was started."""
+        """Write a line, with the time in seconds since boot."""
         self._file.write(json.dumps(facts | {"at": monotonic()}) + "\n")
 
 
 class Wire:
-    """A connection's end: counts, and knows what has to come.
+    """One end of a connection, which counts bytes and checks them.
 
-    :ivar sent: bytes that were given to the kernel, or wait for it
-    :ivar received: bytes that were as they had to be
+    :ivar sent: bytes passed to the kernel or waiting for it
+    :ivar received: correct bytes received
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,7 +83,7 @@ class Wire:
         """Receive these bytes.
 
         :param pause: seconds between pieces
-        :raises Wrong: if others come
+        :raises Wrong: if different bytes arrive
         """
         at = 0
         while at < len(data):
@@ -98,9 +98,9 @@ class Wire:
                 await asyncio.sleep(pause)
 
     async def end(self) -> None:
-        """Read to the end, of which no more bytes may be left.
+        """Read to the end of the connection; no more bytes may arrive.
 
-        :raises Wrong: if there are
+        :raises Wrong: if more bytes arrive
         """
         rest = await self._reader.read(_PIECE)
         if rest:
@@ -124,7 +124,7 @@ class Wire:
 
 # ---------------------------------------------------------------- the client
 class Client:
-    """Keeps connections at work until it is told to end."""
+    """Keeps connections busy until it is stopped."""
 
     def __init__(self, port: int, journal: Journal) -> None:
         self._port = port
@@ -147,7 +147,7 @@ class Client:
             await asyncio.wait_for(self._ending.wait(), seconds)
 
     async def _one(self, number: int) -> None:
-        """Have one connection, from beginning to end."""
+        """Run one connection from beginning to end."""
         raw = self._socket()
         port = raw.getsockname()[1]
         try:
@@ -188,7 +188,7 @@ class Client:
                 return raw
 
     async def _talk(self, connection: int, wire: Wire, answered: list[int]) -> str:
-        """Say what is to be said; return how it ended."""
+        """Exchange the connection's messages; return how it ended."""
         habit, total, window = talk.habit(connection), talk.length(connection), talk.window(connection)
         broken_at = total // 2 if habit is Habit.CLIENT_RESETS else -1
         waiting: deque[int] = deque()
@@ -246,7 +246,7 @@ class Client:
 
 # ---------------------------------------------------------------- the broker
 class Broker:
-    """Answers what the client asks, and what kproxy itself asks."""
+    """Answers the requests of the client, and those of kproxy itself."""
 
     def __init__(self, port: int, journal: Journal) -> None:
         self._port = port

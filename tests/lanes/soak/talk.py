@@ -1,8 +1,7 @@
-"""What the peers of the soak say: every byte follows from the numbers of a connection and of an exchange.
+"""The messages of the soak's peers: every byte follows from the numbers of a connection and an exchange.
 
-So either end, and whoever reads what was recorded in between, knows each byte that has to come next, and where in the
-stream it stands. Messages are valid: Produce (also such that nothing answers), Fetch and Heartbeat, of 100 bytes to a
-megabyte, with batches whose checksums are right.
+So either end, and every reader of the recording, knows the next byte at any position in the stream. Messages are valid:
+Produce (some without a response), Fetch and Heartbeat, of 100 bytes to one megabyte, with correct batch checksums.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ class Habit(Enum):
     """How a connection is used, and how it ends."""
 
     PLAIN = auto()
-    LASTING = auto()  # it lives as long as the soak, with pauses
-    HALF_CLOSED = auto()  # the client says that it has nothing more to ask, and waits for the answers
-    CLIENT_RESETS = auto()  # in the middle of a request
-    BROKER_RESETS = auto()  # in the middle of a response
-    SLOW_CLIENT = auto()  # does not take what it has asked for
-    SLOW_BROKER = auto()  # does not take what it is sent
-    DRIBBLE = auto()  # requests come in tiny pieces
+    LASTING = auto()  # lasts as long as the soak, with pauses
+    HALF_CLOSED = auto()  # the client closes its sending side, and waits for the responses
+    CLIENT_RESETS = auto()  # within a request
+    BROKER_RESETS = auto()  # within a response
+    SLOW_CLIENT = auto()  # does not read the responses
+    SLOW_BROKER = auto()  # does not read the requests
+    DRIBBLE = auto()  # requests arrive in tiny pieces
     BULK = auto()
 
 
-#: how often each is chosen
+#: frequency of each
 _HABITS = (
     *[Habit.PLAIN] * 20,
     *[Habit.HALF_CLOSED] * 4,
@@ -75,10 +74,10 @@ _HABITS = (
 
 
 class Message(NamedTuple):
-    """A kind of request, with what answers it.
+    """A kind of request, and its response.
 
-    :ivar size: bytes of the record in the request, or in the response of a Fetch; 0 where there is none
-    :ivar acks: of a Produce
+    :ivar size: size of the record in the request, or in the response of a Fetch; 0 without a record
+    :ivar acks: acks of a Produce
     """
 
     key: int
@@ -109,11 +108,11 @@ _LENGTHS = {
     Habit.BULK: 30,
 }
 LASTING = 4
-"""Connections with numbers below are :attr:`Habit.LASTING`."""
+"""Connections with lower numbers are :attr:`Habit.LASTING`."""
 
 
 def _chance(*numbers: int) -> int:
-    """Return a number that looks like chance, and is the same for the same numbers."""
+    """Return a pseudorandom number, which is always the same for the same arguments."""
     return crc32(struct.pack(f">{len(numbers)}q", *numbers))
 
 
@@ -125,19 +124,19 @@ def habit(connection: int) -> Habit:
 
 
 def length(connection: int) -> int:
-    """Return how many exchanges a connection has, if nothing goes wrong."""
+    """Return the number of exchanges of a connection, if nothing fails."""
     return _LENGTHS.get(habit(connection)) or 20 + _chance(connection, -2) % 300
 
 
 def window(connection: int) -> int:
-    """Return how many requests a connection has in flight."""
+    """Return the number of requests that a connection has in flight."""
     return (
         8 if habit(connection) in (Habit.SLOW_CLIENT, Habit.SLOW_BROKER) else 1 + _chance(connection, -3) % 4
     )
 
 
 def message(connection: int, number: int) -> Message:
-    """Return what is asked as the exchange of that number, which is its correlation ID as well."""
+    """Return the message of exchange `number`, which is its correlation ID as well."""
     choice = _OF_HABIT.get(habit(connection), _MIXED)
     return choice[_chance(connection, number) % len(choice)]
 
@@ -145,10 +144,10 @@ def message(connection: int, number: int) -> Message:
 # ---------------------------------------------------------------- frames
 @dataclass(frozen=True)
 class _Template:
-    """A frame with places for what differs: correlation ID, client ID, record.
+    """A frame with placeholders for its variable parts: correlation ID, client ID, record.
 
-    :ivar value_at: where the record's value is, 0 without one
-    :ivar batch: from where to where its batch is
+    :ivar value_at: position of the record's value, 0 without one
+    :ivar batch: start and end of its batch
     """
 
     frame: bytes
@@ -220,9 +219,9 @@ def _answered(kind: Message, batch: bytes) -> Ask:
     return Ask(HEARTBEAT, VERSIONS[HEARTBEAT], {"throttle_time_ms": 0, "error_code": 0})
 
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- streams
 def is_answered(connection: int, number: int) -> bool:
-    """Tell whether a request is answered: Produce without acknowledgment is not."""
+    """Return whether a request gets a response: Produce without acknowledgment does not."""
     return message(connection, number).acks != 0
 
 
@@ -232,12 +231,12 @@ def request(connection: int, number: int) -> bytes:
 
 
 def response(connection: int, number: int) -> bytes:
-    """Return the response to it with its size."""
+    """Return the response with its size."""
     return _response(message(connection, number)).filled(connection, number, 1)
 
 
 def frames(connection: int, side: int) -> Iterator[tuple[int, bytes]]:
-    """Yield what a side of a connection says, in order, with the numbers of the exchanges, for ever."""
+    """Yield an infinite series of the frames that a side sends, with the numbers of their exchanges."""
     number = 0
     while True:
         if side == 0:
@@ -248,7 +247,7 @@ def frames(connection: int, side: int) -> Iterator[tuple[int, bytes]]:
 
 
 def connection_of(payload: bytes) -> int | None:
-    """Return the number of the connection that a request belongs to, None for one of somebody else.
+    """Return the number of the connection that a request belongs to, None for other requests.
 
     :param payload: request without its size, in a version with client ID
     """

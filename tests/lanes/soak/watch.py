@@ -1,4 +1,4 @@
-"""Memory and descriptors of processes over time, and whether they stay."""
+"""Memory and descriptors of processes over time, and their growth."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.lanes.kproxy_run import Kproxy
 
 _MIB = 1 << 20
 _EVERY_S = 5.0
-_SETTLING = 0.25  # of the time, until everything has been used once
-_ROOM = 4 << 20  # bytes by which memory may differ
-_SHARE = 0.03  # or so much of it
+_SETTLING = 0.25  # part of the time in which everything is used for the first time
+_ROOM = 4 << 20  # permitted growth of memory in bytes
+_SHARE = 0.03  # or as a share of it
 _DESCRIPTORS = 4
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at a process.
+    """A measurement of a process.
 
     :ivar at: seconds since the watch began
-    :ivar memory: bytes that it has for itself (USS): queues and libraries are shared
+    :ivar memory: private memory in bytes (USS), because queues and libraries are shared
     """
 
     at: float
@@ -39,9 +39,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Course:
-    """How a process did, after a time to settle: medians of the first and of the last quarter.
+    """The development of a process after a settling time: medians of the first and of the last quarter.
 
-    :ivar grown: what is more than it may be, in words, or empty
+    :ivar grown: text about excessive growth, or empty
     """
 
     name: str
@@ -66,9 +66,9 @@ class Course:
 
 
 class Watch:
-    """Looks at all processes of some proxies every few seconds, in a thread, and at what they say of themselves.
+    """Measures all processes of some proxies every few seconds, in a thread, and reads their own status.
 
-    :param log: gets a JSON line for each look
+    :param log: file for a JSON line per measurement
     """
 
     def __init__(self, proxies: dict[str, Kproxy], log: Path) -> None:
@@ -86,7 +86,7 @@ class Watch:
                 try:
                     self._look(name, kproxy)
                 except (psutil.Error, CommandError, OSError):
-                    continue  # one of them is just being replaced
+                    continue  # a process is just being replaced
 
     def _look(self, name: str, kproxy: Kproxy) -> None:
         at = time.monotonic() - self._began
@@ -98,7 +98,7 @@ class Watch:
         self._log.write(json.dumps(line) + "\n")
 
     def end(self) -> list[Course]:
-        """Stop, and return how each process did."""
+        """Stop, and return the development of each process."""
         self._ended.set()
         self._thread.join()
         self._log.close()
@@ -106,7 +106,7 @@ class Watch:
 
 
 def course(name: str, samples: Sequence[Sample]) -> Course:
-    """Return how a process did."""
+    """Return the development of a process."""
     begin, end = samples[0].at, samples[-1].at
     settled = begin + _SETTLING * (end - begin)
     quarter = (end - settled) / 4

@@ -1,4 +1,4 @@
-"""Following a party through a recording, as tests do it."""
+"""Follow a party through a recording."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def opened(path: Path) -> Capture:
 
 
 def truth_of(name: str) -> dict[str, Any]:
-    """Return what was done in a recording, by the clocks of those who did it."""
+    """Return what was done in a recording, by the clocks of the clients."""
     found: dict[str, Any] = json.loads((GROUPS / "truth" / f"{name}.json").read_text())
     return found
 

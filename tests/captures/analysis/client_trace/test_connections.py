@@ -1,4 +1,4 @@
-"""Who a party is, against what was started in the recordings: each process with its connections, and no other's."""
+"""The identity of a party against the processes started in the recordings: each has its own connections only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_members_are_those_that_the_clients_say_they_were(name: str) -> None:
 
 
 def test_each_process_of_a_crash_loop_has_its_own_connections() -> None:
-    """They all have one client ID and one address; only member IDs and times tell them apart."""
+    """All have the same client ID and address; only member IDs and times distinguish them."""
     name = "21_k430_ck_crashloop"
     capture, events = opened(GROUPS / f"{name}.pcap.zst"), truth_of(name)["events"]
     every = party(capture, "crash")
@@ -88,7 +88,7 @@ def test_a_static_member_is_found_by_its_instance_id() -> None:
 
 
 def test_a_fenced_producer_is_not_its_successor() -> None:
-    """Both have the transactional ID, the producer ID and the address in common; their epochs differ."""
+    """Both have the same transactional ID, producer ID and address; their epochs differ."""
     capture = opened(FENCE)
     assert list(party(capture, "p-old").ties) == [2, 4]
     assert list(party(capture, "p-new").ties) == [3, 5]
@@ -139,7 +139,7 @@ def test_nobody_is_nobody() -> None:
 
 
 def test_only_own_names_count() -> None:
-    """The leader of a group sends the assignments of all members, and gets to know their IDs."""
+    """The leader of a group sends the assignments of all members, so it learns their IDs."""
     capture = opened(GROUPS / "21_k430_java_eager_range.pcap.zst")
     second = party(capture, "m2").members[0]
     assert party(capture, second, QuestionKind.MEMBER).client_ids == ["m2"]

@@ -1,4 +1,4 @@
-"""Where a consumer goes back or ahead, and what fetches and produces add up to."""
+"""Consumers that seek backwards or forwards, and the totals of fetches and produces."""
 
 from __future__ import annotations
 

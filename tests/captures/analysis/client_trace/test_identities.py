@@ -1,4 +1,4 @@
-"""By what names clients speak of themselves."""
+"""The names by which clients identify themselves."""
 
 from __future__ import annotations
 

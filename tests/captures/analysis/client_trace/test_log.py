@@ -1,4 +1,4 @@
-"""What the log says, against what was done in the recordings, and what it makes of odd exchanges."""
+"""The log of a party against what was done in the recordings, and its handling of odd exchanges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FENCE = FINDINGS / "22_k411_tx_java_fence.pcap.zst"
 
 
 def members() -> list[tuple[str, str]]:
-    """Return recordings with those in them who were told their assignment by a Java client, with the generation."""
+    """Return recordings and their members that a Java client told their assignment, with the generation."""
     names = [EAGER, "21_k430_java_sticky", "27_k391_java_eager_range"]
     return [(name, who) for name in names for who in ("m1", "m2", "m3", "m4")]
 
@@ -55,7 +55,7 @@ def test_every_assignment_that_a_client_had_is_told(name: str, who: str) -> None
 
 
 def endings() -> list[tuple[str, str, bool]]:
-    """Return recordings with those in them who were ended once: whether they left their group."""
+    """Return recordings and their members that ended once: whether they left their group."""
     found = []
     for path in sorted((GROUPS / "truth").glob("*.json")):
         if not (GROUPS / f"{path.stem}.pcap.zst").exists() or "static" in path.stem:
@@ -111,7 +111,7 @@ def test_every_exchange_is_told_once() -> None:
 
 
 def test_records_add_up() -> None:
-    """The pump wrote each record once, and no consumer of the last generation was left behind (read says the same)."""
+    """The pump wrote each record once, and no consumer of the last generation lagged behind (``read`` agrees)."""
     capture = opened(GROUPS / f"{EAGER}.pcap.zst")
     produced = of(log(capture, party(capture, "pump")), "produces")
     records = sum(int(match[1]) for line in produced if (match := re.search(r": (\d+) records?", line.text)))
@@ -147,7 +147,7 @@ def test_two_of_one_transactional_id_have_transactions_of_their_own() -> None:
 
 
 def test_a_crash_is_trouble_of_the_one_that_crashed() -> None:
-    """In this recording m3 is killed, and its session times out; m1 and m2 leave."""
+    """In this recording, m3 is killed and its session times out; m1 and m2 leave."""
     told = {who: followed(GROUPS / f"{EAGER}.pcap.zst", who) for who in ("m1", "m2", "m3")}
     assert {who: [line.what for line in lines if line.trouble] for who, lines in told.items()} == {
         "m1": [],
@@ -199,7 +199,7 @@ def test_a_broker_that_dies_is_told_as_what_closed_the_connections() -> None:
 
 
 def test_it_begins_in_the_middle() -> None:
-    """From the second half of a recording on, the party is known by what it says later."""
+    """From the second half of a recording on, the party is identified by its later messages."""
     capture = opened(DATA / "findings" / "26_k430_broker_sigstop_interbroker.pcap.zst")
     lines = log(capture, party(capture, "broker-13-fetcher-0"))
     assert lines[0].text.endswith("was open as the capture begins")

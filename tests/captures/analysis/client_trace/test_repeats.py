@@ -1,4 +1,4 @@
-"""What comes over and over stands once, with how often it comes again."""
+"""Repeated lines are printed once, with the number of repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions put together, from the requests of made producers."""
+"""Transactions assembled from the requests of synthetic producers."""
 
 from __future__ import annotations
 

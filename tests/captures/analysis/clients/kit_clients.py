@@ -1,4 +1,4 @@
-"""Clients of recordings, read as the command reads them."""
+"""The clients of recordings, read as the command reads them."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def clients_of(name: str) -> dict[str, Client]:
 
 
 def told(client: Client) -> dict[str, DisplayedSetting]:
-    """Return the settings of a client by their keys."""
+    """Return the settings of a client by key."""
     return {each.setting.key: each for each in client.settings}

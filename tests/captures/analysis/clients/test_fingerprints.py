@@ -1,7 +1,7 @@
-"""Libraries are guessed rightly or not at all, where ApiVersions does not name them.
+"""Where ApiVersions does not name the library, it is guessed correctly or not at all.
 
-The truth is what the very same clients say in ApiVersions; for those that never say it, who they were is known from how
-the recordings were made.
+The truth is what the same clients say in ApiVersions; for clients that never say it, it is known from how the
+recordings were made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORDINGS = sorted(
     if "sweep" not in path.name and "controller" not in path.name and "interbroker" not in path.name
 )
 _API_VERSIONS = 18
-#: client IDs of clients that do not say what they are, by their beginnings, as the recordings were made with
+#: prefixes of the client IDs of clients that do not name themselves, from the scripts that made the recordings
 _KNOWN = {
     "kp": "kafka-python",
     "aio": "aiokafka",
@@ -86,7 +86,7 @@ def test_a_guess_is_right(name: str) -> None:
 
 
 def within(release: str, guessed: str) -> bool:
-    """Tell whether a release is among those that a guess names by their lines."""
+    """Return whether a release is in the range of release lines of a guess."""
     least, _, most = guessed.partition("-")
     low, high = _numbers(least), _numbers(most or least)
     found = _numbers(release)

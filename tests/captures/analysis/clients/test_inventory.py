@@ -1,4 +1,4 @@
-"""Clients of recordings, beside what is known of how they were started; and what bad input comes to."""
+"""The clients of recordings against the settings they were started with, and bad input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.captures.analysis.kit import exchange, unanswered
 
 
 def settings_in_truth() -> Iterator[tuple[str, str, str, str]]:
-    """Yield recording, client, setting and value, as the truth of the groups says members were started with."""
+    """Yield recording, client, setting and value, from the settings with which group members were started."""
     for path in sorted((DATA / "groups" / "truth").glob("*.json")):
         for event in json.loads(path.read_text())["events"]:
             for pair in event.get("config") or []:
@@ -48,7 +48,7 @@ def test_what_members_were_started_with(name: str, client: str, key: str, value:
     mine = [each for each in clients_of(name) if each == client or each.startswith(f"{client}-StreamThread")]
     settings = [told(clients_of(name)[each])[key] for each in mine if each.endswith(("consumer", client))]
     seen = {each.text for each in settings} | {text for each in settings for text, _ in each.other_values}
-    # some were started a second time with other settings
+    # some were restarted with other settings
     assert value in seen
     assert all(each.setting.how is ValueSource.READ and each.setting.evidence for each in settings)
 

@@ -1,4 +1,4 @@
-"""What clients call themselves, and what releases of the Java client speak."""
+"""The names that clients give themselves, and the versions that releases of the Java client use."""
 
 from __future__ import annotations
 

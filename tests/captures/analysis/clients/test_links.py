@@ -1,4 +1,4 @@
-"""What connections tell: security, idle ones that clients close, and attempts that fail."""
+"""Evidence from connections: security, idle connections closed by clients, and failed attempts."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def test_a_client_that_closes_what_is_idle_and_goes_on(closing: dict[str, int | 
     ("last", "others", "end", "by_broker"),
     [
         (100, [], 640, None),  # it has no other connection
-        (100, [(50, 640)], 640, None),  # it closes all
-        (100, [(650, 700)], 640, None),  # it was started again
+        (100, [(50, 640)], 640, None),  # it closes them all
+        (100, [(650, 700)], 640, None),  # it was restarted
         (630, [(50, 700)], 640, None),  # it was not idle
         (100, [(50, 700)], 640, 640),  # the broker closed it
         (100, [(50, 700)], None, None),  # it is open

@@ -1,4 +1,4 @@
-"""Settings that only show in when requests are sent."""
+"""Settings that show only in the timing of requests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_metadata_of_clients_that_come_after_another_has_no_age() -> None:
 
 
 def test_metadata_that_errors_ask_for_has_no_age() -> None:
-    # code 29: TOPIC_AUTHORIZATION_FAILED, which nothing but an operator can mend
+    # code 29: TOPIC_AUTHORIZATION_FAILED, which only an operator can fix
     again = [at(3, 5000 + 1000 * each, errors=[error(29)]) for each in range(8)]
     assert "metadata.max.age.ms" not in settings(at(3, 0), *again)
 

@@ -1,4 +1,4 @@
-"""Defaults, names, dangers, and what a setting is."""
+"""Defaults, names, risks, and descriptions of settings."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_clock_that_is_off_tells_nothing_of_linger(age: int) -> None:
 
 
 def test_requests_that_wait_for_something_else_tell_nothing_of_linger() -> None:
-    # Kafka Streams hands on the timestamps of what it reads
+    # Kafka Streams passes on the timestamps of its input
     ages = [
         (round(age * 1_000_000), number) for number, age in enumerate([5, 80, 160, 275, 300, 410, 700, 900])
     ]

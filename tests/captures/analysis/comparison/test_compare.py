@@ -1,4 +1,4 @@
-"""What differs between two sides: recordings that are known to differ, the same one twice, and sides made by hand."""
+"""Differences between two sides: recordings known to differ, a recording with itself, and synthetic sides."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def opened(name: str) -> Capture:
 
 
 EMPTY = opened("clean/34_k111_java_none")
-"""A capture for sides that are made by hand; nothing of it is read."""
+"""A capture for synthetic sides; nothing of it is read."""
 
 
 class SideByHand(Side):
-    """Takes exchanges in one by one: what :meth:`Side.read` does by columns, said the plain way."""
+    """Adds exchanges one by one: a plain equivalent of :meth:`Side.read`, which reads columns."""
 
     def take(self, exchange: Exchange) -> None:
         time, number, api = exchange.time, exchange.number, exchange.api
@@ -89,7 +89,7 @@ def made(*exchanges: Exchange) -> Side:
 
 
 def regular(count: int, *, every: int = SECOND // 10, seed: int = 1, **fields: object) -> list[Exchange]:
-    """Make exchanges at random times, so many in ``count * every`` ns."""
+    """Make exchanges at random times, `count` of them in ``count * every`` ns."""
     chance = random.Random(seed)
     times = sorted(chance.randrange(count * every) for _ in range(count))
     made = []
@@ -199,7 +199,7 @@ def test_two_windows_of_one_capture() -> None:
     assert any("only in good" in each.sentence for each in of(comparison, Aspect.FINDINGS))
 
 
-# ------------------------------------------------------------ by hand
+# ------------------------------------------------------------ synthetic
 def test_chance_is_no_difference() -> None:
     comparison = compare_sides(made(*regular(300, seed=1)), made(*regular(300, seed=2)))
     assert comparison.differences == []
@@ -235,7 +235,7 @@ def test_a_slower_broker_with_the_slowest_as_examples() -> None:
     assert "20 times longer without designed waiting, 2 ms in good and 40.5 ms in bad" in difference.sentence
     assert difference.sure is not None
     assert 10 < difference.sure <= 20
-    # the other way round it is the same, with another sign
+    # swapping the sides changes only the sign
     (back,) = of(compare_sides(made(*slow), made(*regular(200, latency=2 * MS))), Aspect.LATENCY)
     assert back.score == difference.score
     assert "shorter" in back.sentence

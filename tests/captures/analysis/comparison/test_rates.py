@@ -1,4 +1,4 @@
-"""Rates in words, and their intervals."""
+"""Rates in words, and their confidence intervals."""
 
 from __future__ import annotations
 

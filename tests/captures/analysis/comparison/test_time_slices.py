@@ -1,4 +1,4 @@
-"""Counts over time, however long it goes on."""
+"""Counts over time, for captures of any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of rates and percentiles: beside exact sums, and as often right as they say."""
+"""Confidence intervals of rates and percentiles: against exact sums, and their actual coverage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALPHA = 0.001
 
 
 def at_least(count: int, total: int, share: float) -> float:
-    """Return how likely so many, or more, of a binomial count are."""
+    """Return the probability that a binomial count is at least this high."""
     return sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(count, total + 1))
 
 
@@ -51,7 +51,7 @@ def test_rates_that_do_not_differ_are_seldom_told_to() -> None:
     chance = np.random.default_rng(11)
     pairs = chance.poisson((30, 90), (3_000, 2))
     wrong = sum(rate_ratio(int(good), 10, int(bad), 30).sure != 1.0 for good, bad in pairs)
-    assert wrong <= 8  # 3 are expected at most
+    assert wrong <= 8  # at most 3 are expected
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_few_times_have_no_bounds() -> None:
     assert several.high == math.inf
     assert several.low > 0
     assert percentile_interval(counted([]), SCALE, 0.5, 1.0) is None
-    # the same number, of which few are worth something
+    # the same number, few of which are independent
     assert percentile_interval(counted([1e6] * 400), SCALE, 0.5, 100.0) == Interval(0.0, math.inf)
 
 

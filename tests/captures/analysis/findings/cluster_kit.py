@@ -1,4 +1,4 @@
-"""What tests of rules about brokers and connections share: findings of recordings, and of packets made by hand."""
+"""Shared code for tests of rules about brokers and connections: findings of recordings and of synthetic packets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECOND = 1_000 * MS
 
 
 def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
-    """Return what a rule finds in a recording of ``tests/data``; its filter has to show the evidence."""
+    """Return the findings of a rule in a recording of ``tests/data``; its filter must select the evidence."""
     folders = ("findings", "groups", "clean", "captures")
     path = next(path for folder in folders for path in (DATA / folder).glob(f"{name}.pcap*"))
     capture = open_capture(str(path))
@@ -43,7 +43,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
 def of_capture(
     capture: Capture, rule: type[Rule], limits: Mapping[str, float] | None = None
 ) -> list[Finding]:
-    """Return what a rule finds in a capture; its filter has to show the evidence."""
+    """Return the findings of a rule in a capture; its filter must select the evidence."""
     reader = ExchangeReader(capture, annotate=False, summary=False)
     made = rule(
         RuleContext(capture=capture, names=reader.knowledge.topic_name, timelines=list, limits=limits or {})
@@ -61,7 +61,7 @@ def of_capture(
 
 
 def asked(rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | None = None) -> Rule:
-    """Return a rule that has seen exchanges made by hand, of a capture that tells nothing else."""
+    """Return a rule that has seen synthetic exchanges of an otherwise empty capture."""
     capture = open_capture(str(DATA / "captures" / "20_k430_ck_zstd.pcap"))
     made = rule(RuleContext(capture=capture, names=lambda _: None, timelines=list, limits=limits or {}))
     for each in exchanges:
@@ -73,11 +73,11 @@ def asked(rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | 
 def of_exchanges(
     rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | None = None
 ) -> list[Finding]:
-    """Return what a rule finds in exchanges made by hand."""
+    """Return the findings of a rule in synthetic exchanges."""
     return list(asked(rule, *exchanges, limits=limits).findings())
 
 
 def spoken(key: int, version: int, request: Any = None, response: Any = None, **fields: Any) -> Exchange:
-    """Return an exchange with the errors that its response holds."""
+    """Return an exchange with the errors of its response."""
     fields.setdefault("errors", errors_in(key, version, response))
     return exchange(key, version, request=request or {}, response=response, **fields)

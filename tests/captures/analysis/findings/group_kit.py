@@ -1,4 +1,4 @@
-"""What tests of rules about groups share: findings of a recording, and of timelines made by hand."""
+"""Shared code for tests of rules about groups: findings of a recording, and of synthetic timelines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[3] / "data" / "groups"
 
 
 def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
-    """Return what a rule finds in a recording of ``tests/data/groups``; its filter has to show the evidence."""
+    """Return the findings of a rule in a recording of ``tests/data/groups``; its filter must select the evidence."""
     capture = open_capture(str(FOLDER / f"{name}.pcap.zst"))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -56,12 +56,12 @@ def made(
 def of_timelines(
     rule: type[Rule], *timelines: GroupTimeline, limits: Mapping[str, float] | None = None
 ) -> list[Finding]:
-    """Return what a rule finds in timelines made by hand."""
+    """Return the findings of a rule in synthetic timelines."""
     return list(made(rule, *timelines, limits=limits).findings())
 
 
 def of_exchanges(
     rule: type[Rule], *exchanges: Exchange, limits: Mapping[str, float] | None = None
 ) -> list[Finding]:
-    """Return what a rule finds in exchanges made by hand."""
+    """Return the findings of a rule in synthetic exchanges."""
     return list(made(rule, exchanges=exchanges, limits=limits).findings())

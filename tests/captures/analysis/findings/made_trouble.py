@@ -1,7 +1,7 @@
-"""What the diagnosis has to tell of trouble that was made on purpose: for the lane that makes it, and its recordings.
+"""The expected diagnosis of provoked trouble: for the lane that provokes it, and for its recordings.
 
-The scenarios stand in :mod:`tests.lanes.findings`; the recordings of one run are ``tests/data/findings/lane_*``. What
-is expected follows from what was done, not from what the program said.
+The scenarios are in :mod:`tests.lanes.findings`; the recordings of one run are ``tests/data/findings/lane_*``. The
+expectations follow from what was done, not from the output of the program.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from captures.exchanges import ExchangeReader, open_capture
 
 
 class ExpectedFinding(NamedTuple):
-    """What the diagnosis has to tell.
+    """A finding that the diagnosis must have.
 
-    :ivar words: some of the sentence
+    :ivar words: parts of the sentence
     """
 
     rule: str
@@ -57,11 +57,11 @@ LIMITS = {
     "hanging_transactions.open": 5_000.0,
     "stuck_position.fetched": 5_000.0,
 }
-"""Thresholds that are lower than by default, so that scenarios take seconds."""
+"""Thresholds below the defaults, so that scenarios take only seconds."""
 
 
 def diagnosed(recording: Path) -> list[Finding]:
-    """Return what is found in a recording."""
+    """Return the findings in a recording."""
     capture = open_capture(str(recording))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -72,7 +72,7 @@ def diagnosed(recording: Path) -> list[Finding]:
 
 
 def differences(found: Sequence[Finding], expected: Sequence[ExpectedFinding]) -> list[str]:
-    """Return what is missing, and what is graver than low without being expected, in words."""
+    """Return missing findings, and unexpected ones above severity low, in words."""
     wrong = []
     left = list(found)
     for each in expected:

@@ -1,4 +1,4 @@
-"""What tests of rules about records and positions share: findings of a recording, and exchanges made by hand."""
+"""Shared code for tests of rules about records and positions: findings of a recording, and synthetic exchanges."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.captures.analysis.kit import MS, exchange
 DATA = Path(__file__).resolve().parents[3] / "data"
 
 NOW = 1_700_000_000_000 * MS
-"""ns since the epoch; the time of records, too."""
+"""ns since the epoch; also the time of records."""
 SECOND = 1_000 * MS
 
 
 def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
-    """Return what a rule finds in a recording of ``tests/data``; the filter has to show the evidence."""
+    """Return the findings of a rule in a recording of ``tests/data``; its filter must select the evidence."""
     (path,) = (
         path for folder in ("findings", "groups", "clean") for path in (DATA / folder).glob(f"{name}.*")
     )
@@ -45,7 +45,7 @@ def of_recording(name: str, rule: type[Rule], **limits: float) -> list[Finding]:
 
 
 def batch(count: int = 1, offset: int = 0, value: bytes = b"v", **how: Any) -> bytes:
-    """Return a records field with a batch of so many records, of the time :data:`NOW`."""
+    """Return a records field with one batch of `count` records with timestamp :data:`NOW`."""
     how.setdefault("base_timestamp", NOW // MS)
     if how.get("magic", 2) != 2:
         del how["base_timestamp"]
@@ -56,7 +56,7 @@ def batch(count: int = 1, offset: int = 0, value: bytes = b"v", **how: Any) -> b
 def made(
     key: int, version: int, request: dict[str, Any], response: dict[str, Any] | None, **fields: Any
 ) -> Exchange:
-    """Return an exchange with the errors that its response tells."""
+    """Make an exchange with the errors of its response."""
     fields.setdefault("errors", errors_in(key, version, response))
     fields.setdefault("time", NOW)
     return exchange(key, version, request=request, response=response, **fields)
@@ -72,7 +72,7 @@ def produce(
     version: int = 9,
     **fields: Any,
 ) -> Exchange:
-    """Return a Produce of records fields to partitions 0, 1 ..."""
+    """Make a Produce of records fields to partitions 0, 1 ..."""
     return made(
         0,
         version,
@@ -120,7 +120,7 @@ def fetch(
     version: int = 11,
     **fields: Any,
 ) -> Exchange:
-    """Return a Fetch of one partition."""
+    """Make a Fetch of one partition."""
     asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": most}
     told = {
         "partition_index": partition,
@@ -148,7 +148,7 @@ def fetch(
 def list_offsets(
     time: int, offset: int, *, topic: str = "orders", partition: int = 0, **fields: Any
 ) -> Exchange:
-    """Return a ListOffsets of one partition."""
+    """Make a ListOffsets of one partition."""
     asked = {"partition_index": partition, "timestamp": time}
     told = {"partition_index": partition, "error_code": 0, "offset": offset}
     return made(
@@ -161,7 +161,7 @@ def list_offsets(
 
 
 def offset_fetch(*offsets: int, group: str = "audit", topic: str = "orders", **fields: Any) -> Exchange:
-    """Return an OffsetFetch that is told the offsets of partitions 0, 1 ..."""
+    """Make an OffsetFetch whose response has the offsets of partitions 0, 1 ..."""
     return made(
         9,
         7,
@@ -191,7 +191,7 @@ def commit(
     error: int = 0,
     **fields: Any,
 ) -> Exchange:
-    """Return an OffsetCommit of partition 0."""
+    """Make an OffsetCommit of partition 0."""
     return made(
         8,
         8,
@@ -206,7 +206,7 @@ def commit(
 
 
 def garbage(key: int, version: int = 9) -> list[Exchange]:
-    """Return exchanges as damaged captures give them."""
+    """Make exchanges like those of damaged captures."""
     bodies: list[dict[str, Any] | None] = [
         None,
         {},

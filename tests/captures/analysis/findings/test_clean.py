@@ -1,6 +1,6 @@
-"""Captures without trouble: clients and brokers that do what they were made for give no finding above ``low``.
+"""Captures without trouble: clients and brokers in normal use produce no finding above ``low``.
 
-What was done in each is known, as they were recorded for that: nothing was broken, overloaded or misconfigured.
+What was done in each is known, because they were recorded for that: nothing was broken, overloaded or misconfigured.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLEAN = {
         "a broker and a Java client of the same time",
     ),
 }  # fmt: skip
-"""Recording -> what was done in it."""
+"""Recording -> description."""
 
 
 @pytest.mark.sample(10)

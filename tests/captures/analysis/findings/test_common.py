@@ -1,4 +1,4 @@
-"""Words and filters that rules share."""
+"""Words and filters shared by rules."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_names_from_the_wire_are_fit_to_be_shown() -> None:
     assert (found.sentence + found.subject + found.advice).isprintable()
     assert len(found.sentence) <= 2_000
     compile_filter(found.filter)
-    assert 40_000 * "x" in found.filter  # it has to name the client as it is
+    assert 40_000 * "x" in found.filter  # it must name the client verbatim
 
 
 def test_filters_of_hostile_names_are_filters() -> None:

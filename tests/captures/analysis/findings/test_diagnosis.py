@@ -1,4 +1,4 @@
-"""A diagnosis shows exchanges to the rules that want them, and sorts what they find."""
+"""A diagnosis passes exchanges to the rules that need them, and sorts their findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.conftest import DATA
 
 
 class CountingRule(Rule):
-    """Counts what it is shown."""
+    """Counts the exchanges it sees."""
 
     name = "counting"
     apis = None
@@ -79,7 +79,7 @@ CAPTURES = sorted(
 
 
 def diagnosed(path: Path, *, by_columns: bool) -> tuple[Diagnosis, int]:
-    """The diagnosis of a whole capture, and how many exchanges the rules were shown."""
+    """Diagnose a whole capture; also return the number of exchanges that the rules saw."""
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)

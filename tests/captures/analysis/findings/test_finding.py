@@ -1,4 +1,4 @@
-"""Findings and what they rest on."""
+"""Findings and their evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule finds the same where each value of its key is judged by itself."""
+"""A rule has the same findings if each value of its key is judged separately."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found(path: Path, exchanges: Sequence[Exchange], rules: Sequence[type[Rule]]
 
 
 def dealt(path: Path, key: Key) -> list[list[Exchange]]:
-    """The exchanges of each value of a key."""
+    """Return the exchanges of each value of a key."""
     of: dict[str, list[Exchange]] = {}
     for exchange in exchanges_of(path)[0]:
         for value in key.values(exchange):
@@ -67,7 +67,7 @@ def test_recordings_show_rules_of_every_key(key: Key) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("rule", "key"), [(ProducerFenced, Key.CLIENT), (TopicsAutoCreated, Key.CONNECTION)])
 def test_the_recordings_show_a_rule_that_is_not(rule: type[Rule], key: Key) -> None:
-    """Which of two clients shut the other out shows only where both are seen."""
+    """Which of two clients fenced the other is visible only if both are seen."""
     assert any(
         differ(path, (rule,), key) for path in RECORDINGS if "errors" in path.name or "two" in path.name
     )

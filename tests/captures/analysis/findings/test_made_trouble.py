@@ -1,4 +1,4 @@
-"""Trouble that was made at a real broker, and recorded: the diagnosis tells it, and nothing else that is grave."""
+"""Trouble provoked at a real broker and recorded: the diagnosis reports it, and nothing else that is serious."""
 
 from __future__ import annotations
 

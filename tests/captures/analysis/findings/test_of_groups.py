@@ -1,8 +1,8 @@
-"""What rules about groups find in the recordings of rebalances: what was done there, and nothing else.
+"""The findings of group rules in the recordings of rebalances: what was done there, and nothing else.
 
 The expectations are written from the truth files in ``tests/data/groups/truth``: who was killed, stopped, slow, or
-refused. What is expected is what is above ``low``; ``long_stops`` where somebody's partitions stood for longer than
-10 s, which is so where a session timeout of 10 s ran out.
+refused. They cover findings above ``low``; ``long_stops`` is expected where partitions stopped for longer than 10 s,
+as after a session timeout of 10 s.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ EXPECTED: dict[str, dict[str, str]] = {
         "commit_failures, FENCED_INSTANCE_ID": "m1",
     },
     "21_k430_ck_maxpoll": {"slow_polls, max.poll.interval.ms": "m2"},
-    # killed twice; the first time it was back in time
+    # killed twice; the first time it returned in time
     "21_k430_ck_static": {
         "session_timeouts, process_died": "inst-3 was removed from group gr2-ck_static after"
     },
@@ -71,7 +71,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "21_k430_kafkajs": M3_KILLED,
     "21_k430_kip848_ck_static": {"session_timeouts, process_died": "i3"},
     "21_k430_kip848_java": M3_KILLED | STOOD,
-    "21_k430_kip848_regex_topicchange": {  # created, with more partitions, deleted: then nothing can be committed
+    "21_k430_kip848_regex_topicchange": {  # topic created, expanded, deleted: then nothing can be committed
         "rebalance_storm, partitions_changed": "",
         "commit_failures, UNKNOWN_TOPIC_ID": "m1, m2",
         "slow_polls, did not give up": "m1, m2",
@@ -84,7 +84,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "21_k430_kp_range": M3_KILLED,
     "21_k430_sarama_range": M3_KILLED,
     "21_k430_share_group": M3_KILLED,
-    # Kafka Streams does not leave its group as it closes, which s2 did
+    # Kafka Streams does not leave its group when it closes, as s2 did
     "21_k430_streams_classic": {
         "session_timeouts, closed_in_order": "s2-StreamThread-1-consumer",
         "session_timeouts, process_died": "s3-StreamThread-1-consumer",
@@ -94,7 +94,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "25_k430_group_max_size": {"group_full, GROUP_MAX_SIZE_REACHED": "m1"},
     "27_k391_java_eager_range": M3_KILLED,
     "27_k391_java_maxpoll": {"slow_polls, max.poll.interval.ms": "m2"},
-    # consumers of 0.9 send heartbeats only as they poll; the log of m1 says that it was removed, twice
+    # consumers of 0.9 send heartbeats only when they poll; according to its log, m1 was removed twice
     "31_k0901_rebalance_range": M3_KILLED
     | {
         "session_timeouts, process_lived": "m1 was removed from group grp-range twice",
@@ -115,7 +115,8 @@ EXPECTED: dict[str, dict[str, str]] = {
     "36_k231_rebalance_static": {"session_timeouts, process_died": "inst-m3"},
     "36_k263_rebalance_coop": M3_KILLED,
     "36_k362_rebalance_coop": {"session_timeouts, process_died": "inst-m3"},
-    # as m2 joins as a new one, its old self runs out at the new coordinator; it commits with the old one before
+    # while m2 joins as a new member, its old session expires at the new coordinator; before, it commits with the old
+    # one
     "41_k430_coordinator_away": {
         "commit_failures, UNKNOWN_MEMBER_ID": "m2",
         "session_timeouts, broker_gone": "m2",
@@ -125,7 +126,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "41_k430_coordinator_killed_in_peace": {},
     "41_k430_host_gone": {"session_timeouts, unreachable": "m2"},
     "41_k430_instance_fenced": {"instance_conflicts, FENCED_INSTANCE_ID": "m2"},
-    # slow, then stuck in giving up, for 14 s each; the rebalance timeout is 7 s
+    # slow, then stuck in revoking, for 14 s each; the rebalance timeout is 7 s
     "41_k430_kip848_slow": {
         "slow_polls, max.poll.interval.ms": "m2",
         "slow_polls, did not give up": "m2",
@@ -146,7 +147,7 @@ EXPECTED: dict[str, dict[str, str]] = {
     "41_k430_subscription_while_slow": {"slow_polls, did not join": "m2", "differing_subscriptions": ""},
     "41_k430_upgraded": {},
 }
-"""Recording -> rule and what it is about, beside the group -> who is named."""
+"""Recording -> rule and subject (other than the group) -> clients named."""
 
 
 @pytest.mark.sample(5)

@@ -1,4 +1,4 @@
-"""How fast something goes, where it goes fastest."""
+"""The peak rate of events."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rules about records find the same whether they are shown all exchanges or those that columns choose.
+"""Rules about records find the same whether they see all exchanges or only those selected by columns.
 
-Traffic is made at random: small and large batches with and without a codec, in transactions, damaged, of old formats,
-cut off, with timestamps far off; fetches of these, with and without records behind the last stable offset. Thresholds
-are so low that rules find something.
+The traffic is random: small and large batches with and without a codec, in transactions, damaged, in old formats,
+truncated, with timestamps far off; fetches of these, with and without records beyond the last stable offset. The
+thresholds are low enough for rules to find something.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def fetched(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str,
 
 
 def followed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[str, ...]) -> None:
-    """Send a Fetch of a session: it names what has changed, the answer what has news."""
+    """Send a Fetch of a session: it names changed partitions, and so does the response."""
     opens = number == 1 or rng.random() < 0.05
     asked = [
         {
@@ -179,7 +179,7 @@ def committed(rng: Random, talk: Talk, number: int, client: str, kinds: tuple[st
 
 
 def belonged(rng: Random, talk: Talk, number: int, client: str, _: tuple[str, ...]) -> None:
-    """Send a heartbeat, or join again."""
+    """Send a heartbeat, or rejoin."""
     group, error = rng.choice(("billing", "audit")), rng.choice((0, 0, 0, 0, 0, 0, 25, 27))
     member = {"group_id": group, "member_id": f"m{talk.number}", "group_instance_id": None}
     if number == 1 or rng.random() < 0.03:
@@ -235,7 +235,7 @@ def test_columns_choose_what_decides(seed: int, tmp_path: Path) -> None:
 
 
 def diagnosed_in_parts(capture: Capture, limits: dict[str, float], edges: list[int]) -> tuple[Diagnosis, int]:
-    """Diagnose as several tasks do, each of which knows the columns of its part of the capture."""
+    """Diagnose in several tasks, each of which has the columns of its part of the capture."""
     reader = ExchangeReader(capture, annotate=False, summary=False)
     reader.learn(len(reader))
 
@@ -252,7 +252,7 @@ def diagnosed_in_parts(capture: Capture, limits: dict[str, float], edges: list[i
     for part in range(len(parts)):
         rows = columns_of(part)
         diagnosis().wanted(rows)
-        found.append(pickle.loads(pickle.dumps(rows.found_facts)))  # as it is sent
+        found.append(pickle.loads(pickle.dumps(rows.found_facts)))  # pickled as between tasks
     facts, whole, shown = merged_facts(found), diagnosis(), list[tuple[int, bytes]]()
     for part, indexes in enumerate(parts):
         one = diagnosis()
@@ -282,7 +282,7 @@ def test_parts_decide_as_the_whole(seed: int, tmp_path: Path) -> None:
 
 
 def test_evidence_in_a_later_part_is_not_a_finding(tmp_path: Path) -> None:
-    """The only Produce exchanges are in the second part, and the first of them has a tiny batch."""
+    """Only the second part has Produce exchanges, and the first of them has a tiny batch."""
     rng, talk = Random(1), Talk(1)
     for number in range(1, 5):
         committed(rng, talk, number, "app", ())
@@ -301,7 +301,7 @@ def test_evidence_in_a_later_part_is_not_a_finding(tmp_path: Path) -> None:
 
 
 def test_failed_commits_do_not_end_a_stay(tmp_path: Path) -> None:
-    """Commits of another offset fail at the edge of both parts; the group stays at its offset."""
+    """Commits of another offset fail at the edge of both parts; the group keeps its offset."""
     rng, talk = Random(1), Talk(1)
     commits = [(4, 0), *[(5, 0)] * 3, (7, 25), (7, 25), *[(5, 0)] * 3, (8, 0)]
     for number, (offset, error) in enumerate(commits, 1):
@@ -432,7 +432,7 @@ def test_what_is_noted_together_counts_as_one_by_one(seen: list[tuple[int, int]]
 
 
 def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
-    """A producer that is updated meanwhile gives topics by ID, from v13 of Produce on (KIP-516)."""
+    """A producer that is upgraded meanwhile names topics by ID, from Produce v13 on (KIP-516)."""
     topic_id = "X2878PsETp2CpiSRKLPjKA"
     talk = Talk(1)
     metadata = {
@@ -470,7 +470,7 @@ def test_a_topic_by_name_and_by_id_is_one_flow(tmp_path: Path) -> None:
 
 
 def test_a_part_gets_only_what_it_needs_of_merged_facts() -> None:
-    """The facts of all flows in every task would grow with the square of a capture."""
+    """With the facts of all flows in every task, memory would grow with the square of the capture size."""
     parts = [{"a": (1,), "b": (2,)}, {"b": (3,)}, {"c": (5,)}]
     found = [{"sums": Fact(own, _added, of_own_keys), "any": Fact(bool(own), any)} for own in parts]
     assert [each["sums"] for each in merged_facts(found)] == [{"a": [1], "b": [5]}, {"b": [5]}, {"c": [5]}]

@@ -1,4 +1,4 @@
-"""The rules as a page of the documentation."""
+"""The page of rules in the documentation."""
 
 from __future__ import annotations
 

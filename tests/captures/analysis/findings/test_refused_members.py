@@ -1,4 +1,4 @@
-"""Clients that a group does not take."""
+"""Clients that a group refuses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_second_process_shuts_the_first_out() -> None:
     (found,) = of_recording("21_k430_ck_fenced_instance", InstanceConflicts)
     assert "m1 was shut out" in found.sentence
     assert "group.instance.id same" in found.sentence
-    assert found.severity is Severity.MEDIUM  # as where a process is replaced by its successor
+    assert found.severity is Severity.MEDIUM  # as when a process is replaced by its successor
 
 
 def test_processes_that_shut_each_other_out() -> None:

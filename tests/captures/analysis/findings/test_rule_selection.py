@@ -1,4 +1,4 @@
-"""Rules and thresholds by their names."""
+"""Selection of rules and thresholds by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every rule: names, words, thresholds, and that nothing makes it fail."""
+"""Invariants of every rule: names, words, thresholds, and robustness."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_rules_say_what_they_find(rule: type[Rule]) -> None:
 
 
 def broken(key: int, version: int) -> list[Exchange]:
-    """Exchanges that lack what rules look for."""
+    """Exchanges without the fields that rules look for."""
     return [
         exchange(key, version),
         exchange(key, version, request={}, response={}),
@@ -79,7 +79,7 @@ def broken(key: int, version: int) -> list[Exchange]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_broken_messages_do_not_harm(rule: type[Rule]) -> None:
-    """What is cut off or missing is passed over; asking twice gives the same."""
+    """Truncated or missing fields are ignored; a second call gives the same result."""
     keys = range(len(NAMES)) if rule.apis is None else sorted(rule.apis)
     orphan = exchange(None, None, request=None, latency=None, flag=Flag.ORPHAN, request_size=0)
     exchanges = [each for key in keys for each in broken(key, 0)]
@@ -100,7 +100,7 @@ EVERY = sorted(
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_findings_can_be_looked_at(name: str) -> None:
-    """Their filters show what they rest on, their words are sentences, and what they are about is theirs alone."""
+    """Their filters select the evidence, their text consists of sentences, and their subjects are unique."""
     capture = open_capture(str(DATA / name))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -139,7 +139,7 @@ RECORDINGS = (
 @pytest.mark.parametrize("name", RECORDINGS)
 @pytest.mark.parametrize("seed", range(3))
 def test_bodies_that_end_early_do_not_harm(name: str, seed: int) -> None:
-    """Real messages, of which a part was not captured, or could not be decoded."""
+    """Real messages with a part that was not captured or could not be decoded."""
     capture = open_capture(str(DATA / name))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -156,7 +156,7 @@ def test_bodies_that_end_early_do_not_harm(name: str, seed: int) -> None:
 
 
 def cut(value: Any, random: Random) -> Any:
-    """What is decoded of a message that ends somewhere in the middle."""
+    """Return the decoded part of a message that ends in the middle."""
     if isinstance(value, dict) and value:
         names = list(value)[: random.randint(0, len(value))]
         return {name: value[name] for name in names[:-1]} | {

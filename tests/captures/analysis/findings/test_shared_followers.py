@@ -1,4 +1,4 @@
-"""What several rules follow."""
+"""State shared by several rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which exchanges columns choose to show where a position may have stood."""
+"""The exchanges that columns select where a position may not have advanced."""
 
 from __future__ import annotations
 

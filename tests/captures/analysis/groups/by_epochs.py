@@ -1,8 +1,8 @@
-"""Rebalances of consumer, share and streams groups by the log of the coordinator (``GroupMetadataManager``, Kafka 4.x).
+"""Rebalances of consumer, share and streams groups from the coordinator's log (``GroupMetadataManager``, Kafka 4.x).
 
-Every bump of the group epoch is one. What changes the group is logged before its bump; that a member of a share or
-streams group left or was fenced is logged, but not the bump that it makes. A bump without a change before it comes from
-topics: their number of partitions, or, of share groups, partitions whose state has been initialised.
+Every bump of the group epoch is one. A change of the group is logged before its bump. When a member of a share or
+streams group leaves or is fenced, that is logged, but not the resulting bump. A bump without a change before it is
+caused by topics: by their number of partitions or, for share groups, by partitions whose state was initialised.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _EpochReader:
         self._changed: tuple[float, TruthEvent] | None = None
 
     def line(self, time: float, line: str) -> None:
-        """Take a line of the log in."""
+        """Process a line of the log."""
         if match := _STATIC.search(line):
             self._joins(match[1], self._truth.of_instance(match[2], time), time)
         elif match := _RETURNS.search(line):
@@ -90,7 +90,7 @@ class _EpochReader:
             assert _SILENT.search(line), f"unknown line: {line}"
 
     def end(self) -> None:
-        """Take in what the log does not tell the end of, and what the listeners said."""
+        """Add what the log does not contain: the ends of rebalances, and the events of listeners."""
         if self._changed is not None:
             self._bumped(self.found[-1].generation + 1, self._changed[0])  # type: ignore[operator]
         for told in said(self._truth):
@@ -99,7 +99,7 @@ class _EpochReader:
                 transitions[-1].assigned[told.who] = told.has
 
     def _latest(self, time: float) -> str:
-        """Return the client that started last and has not joined: its member ID tells nothing of it."""
+        """Return the client that started last and has not joined: its member ID does not identify it."""
         joined = {name for name, _ in self._members.values()}
         starts: list[str] = [
             event["who"] for event in self._truth.events if event["what"] == "start" and event["t"] <= time
@@ -118,14 +118,14 @@ class _EpochReader:
         why = silenced(self._truth, who, since, time) if trigger is Trigger.SESSION_TIMEOUT else None
         told = trigger is not Trigger.MEMBER_LEFT or not is_slow(self._truth, who, time)
         if not told:
-            # epoch -1 is all that a member says when it leaves, whatever its reason
+            # a member that leaves only sends epoch -1, whatever its reason
             trigger = Trigger.MAX_POLL_EXCEEDED
         self._changed = time, TruthEvent(trigger=trigger, who=who, member=member, why=why, told=told)
 
     def _bumped(self, epoch: int, time: float) -> None:
         if self._changed is not None and self.found and epoch - 2 == self.found[-1].generation:
-            # the change made a bump of its own, which is not logged, and this one came on top: Kafka 4.1 does so when
-            # it finds initialised share partitions without a member
+            # the change caused a bump of its own, which is not logged, before this one: Kafka 4.1 does that when it
+            # finds initialised share partitions without a member
             self._bumped(epoch - 1, self._changed[0])
         began, cause = self._changed or (time, TruthEvent(trigger=Trigger.PARTITIONS_CHANGED))
         self._changed = None

@@ -1,9 +1,8 @@
-"""Rebalances of the recordings of older brokers, which logged nothing, by what was done to the clients and what
-their listeners said.
+"""Rebalances of recordings of older brokers, which logged nothing, from client and listener events.
 
-A member that starts joins, one that is asked to end leaves unless it is static, one that is killed is missed after its
-session timeout, and a cooperative one that gives partitions up joins again. What comes before listeners say the
-next time that they have been assigned something is one round. Brokers count generations from 1.
+A member that starts joins; one that is asked to end leaves unless it is static; one that is killed is removed after its
+session timeout; and a cooperative one that gives up partitions rejoins. Everything before the next assignment that
+listeners report is one round. Brokers count generations from 1.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ HEARTBEAT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Something that leads to a rebalance, between two times."""
+    """A cause of a rebalance, between two times."""
 
     earliest: float
     latest: float
@@ -27,7 +26,7 @@ class _Change:
 
 
 def rebalances(truth: Truth) -> list[ExpectedRebalance]:
-    """Return the rebalances that what was done must have led to."""
+    """Return the rebalances that the events must have caused."""
     told = said(truth)
     changes = _changes(truth, told)
     found: list[ExpectedRebalance] = []
@@ -45,7 +44,7 @@ def rebalances(truth: Truth) -> list[ExpectedRebalance]:
 
 
 def _brings(change: _Change, told: Said) -> bool:
-    """Whether what a listener says may come from a change: not if it has just left, or has yet to join again."""
+    """Return whether a listener's event may result from a change: not if it has just left, or has yet to rejoin."""
     if change.happened.trigger is Trigger.COOPERATIVE_FOLLOW_UP:
         return not told.gave_up
     return change.happened.trigger is Trigger.MEMBER_JOINED or told.who not in change.happened.who
@@ -59,7 +58,7 @@ def _round(changes: list[_Change], members: set[str], generation: int) -> Expect
             members -= change.happened.who
     causes = [change.happened for change in changes]
     if causes[0].trigger is Trigger.COOPERATIVE_FOLLOW_UP:
-        # whose JoinGroup came first is not known
+        # whose JoinGroup came first is unknown
         who = frozenset().union(*(each.who for each in causes))
         causes = [TruthEvent(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=who)]
     return ExpectedRebalance(
@@ -91,13 +90,13 @@ def _changes(truth: Truth, told: list[Said]) -> list[_Change]:
 
 
 def _follow_up(told: Said) -> _Change:
-    """Return that a member joins again: after it has been told what it keeps."""
+    """Return the rejoin of a member, after it has learned what it keeps."""
     happened = TruthEvent(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset({told.who}))
     return _Change(told.time, told.time, happened)
 
 
 def _change(truth: Truth, trigger: Trigger, who: str, earliest: float, latest: float) -> _Change:
-    """Return what was done to a client; it joined or left by the time at which it said something."""
+    """Return the change of a client, which joined or left by the time of its event."""
     if trigger is not Trigger.SESSION_TIMEOUT:
         latest = next(
             (event["t"] for event in truth.events if event["t"] > earliest and _answers(event, who)), latest
@@ -107,6 +106,6 @@ def _change(truth: Truth, trigger: Trigger, who: str, earliest: float, latest: f
 
 
 def _answers(event: dict[str, object], who: str) -> bool:
-    """Whether an event is the first by which a client shows that it has joined or left."""
+    """Return whether an event is the first that shows that a client has joined or left."""
     line = str(event.get("line", ""))
     return event["who"] == who and line.startswith(("revoked []", "assigned", "closed"))

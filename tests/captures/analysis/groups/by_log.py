@@ -1,8 +1,8 @@
-"""Rebalances of classic groups by the log of the coordinator (``GroupMetadataManager``, Kafka 3.9 and 4.x).
+"""Rebalances of classic groups from the coordinator's log (``GroupMetadataManager``, Kafka 3.9 and 4.x).
 
-A round begins with "Preparing to rebalance", whose reason is what opened it, and ends with "Stabilized" or "is now
-empty". What else comes between the two joined in. Of a group that is upgraded to KIP-848 for a while, the epoch that
-the upgrade makes counts as a round, too. Lines that are not known here are an error: nothing is left out unseen.
+A round begins with "Preparing to rebalance", with the reason that opened it, and ends with "Stabilized" or "is now
+empty". Other causes between the two joined the round. If a group is upgraded to KIP-848 for a while, the epoch of the
+upgrade also counts as a round. Unknown lines are an error, so that nothing is overlooked.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ _AGAIN = re.compile(
 )
 
 _TOLD = {"subscribe": Trigger.SUBSCRIPTION_CHANGED, "rejoin": Trigger.LEADER_REJOINED}
-"""What an application was told to do; librdkafka gives no reason, and any text can be one."""
+"""What an application was told to do; librdkafka gives no reason, and a reason can be any text."""
 _UUID = 37
 """length of the UUID at the end of a member ID, and of the hyphen before it"""
 _SAID = {
     "need to revoke partitions and re-join": Trigger.COOPERATIVE_FOLLOW_UP,
     "after revoking what we lost from a rebalance": Trigger.COOPERATIVE_FOLLOW_UP,
-    # of Streams, whose internal topics have been created: ConsumerCoordinator.rejoinNeededOrPending
+    # of Streams, whose internal topics were created: ConsumerCoordinator.rejoinNeededOrPending
     "cached metadata has changed": Trigger.PARTITIONS_CHANGED,
     "subscription has changed": Trigger.SUBSCRIPTION_CHANGED,
     "not provided": Trigger.LEADER_REJOINED,
 }
-"""What a member that joins again without need says, in the words of Java and of franz-go."""
+"""Reasons of members that rejoin without need, in the words of Java and franz-go."""
 _FAILED_BEFORE = "rebalance failed due to"
-"""How Java's reason begins where it joins again because its last attempt failed."""
+"""Prefix of Java's reason for a rejoin after a failed attempt."""
 
 
 def rebalances(truth: Truth) -> list[ExpectedRebalance]:
-    """Return what the coordinator logged as rebalances."""
+    """Return the rebalances that the coordinator logged."""
     return _LogReader(truth).all()
 
 
@@ -89,7 +89,7 @@ class _LogReader:
         return self._found
 
     def _line(self, time: float, line: str) -> float | None:
-        """Take a line in; return the time if it ends a round."""
+        """Process a line; return the time if it ends a round."""
         if match := _PREPARING.search(line):
             self._prepared(time, match[2])
         elif _LOADED.search(line):
@@ -125,7 +125,7 @@ class _LogReader:
                 generation=generation,
                 causes=self._causes,
                 perhaps=self._perhaps,
-                # of a round that began with one coordinator and ended with another, either may be told first
+                # in a round that began with one coordinator and ended with another, either cause may come first
                 openers=sum(cause.trigger is Trigger.COORDINATOR_MOVED for cause in self._causes) + 1,
                 earliest=self._begun,
                 latest=self._latest,
@@ -137,10 +137,10 @@ class _LogReader:
         return time
 
     def _prepared(self, time: float, reason: str) -> None:
-        """Begin a round; or go on with one whose coordinator is gone, as its members join again elsewhere."""
+        """Begin a round; or continue one whose coordinator is gone, because its members rejoin elsewhere."""
         moved = time - self._loaded < self._truth.session_timeout
         if moved and self._begun is not None:
-            # the new coordinator knows nothing of the round, nor of members that had not been assigned anything
+            # the new coordinator knows neither the round nor members without an assignment
             self._causes.append(TruthEvent(trigger=Trigger.COORDINATOR_MOVED))
             self._latest = time
             return
@@ -151,7 +151,7 @@ class _LogReader:
             self._perhaps = [TruthEvent(trigger=Trigger.COORDINATOR_MOVED)]
 
     def _opened(self, time: float, reason: str) -> None:
-        """Put what a reason says before all that was said before it."""
+        """Put the cause in a reason before all earlier causes."""
         if match := _ADDING.search(reason):
             opener = self._happened(Trigger.MEMBER_JOINED, match[1], time)
         elif match := _EXPIRED.search(reason):
@@ -168,7 +168,7 @@ class _LogReader:
         self._causes = [opener, *(each for each in self._causes if each.member != opener.member)]
 
     def _returns(self, member: str, time: float) -> TruthEvent:
-        """Return that a static member comes back, or that another takes the place of one that lives."""
+        """Return that a static member returned, or that another one replaced a live one."""
         returned = self._happened(Trigger.STATIC_MEMBER_RETURNED, member, time)
         former = self._truth.of_instance(member[:-_UUID], time, place=1)
         if former in returned.who or not self._truth.memberships(former, time):
@@ -176,9 +176,9 @@ class _LogReader:
         return TruthEvent(trigger=Trigger.INSTANCE_FENCED, who=returned.who | {former})
 
     def _again(self, member: str, reason: str, time: float, *, follows: bool) -> Trigger:
-        """Return why a member joins again: what its application was told to do, or else what it says.
+        """Return why a member rejoined: what its application was told to do, or else its own reason.
 
-        :param follows: whether it does not lead
+        :param follows: whether it is not the leader
         """
         who = self._who(member)
         before = [
@@ -190,13 +190,11 @@ class _LogReader:
         if self._gave_up(who, time):
             return Trigger.COOPERATIVE_FOLLOW_UP
         if follows and any(event["what"].startswith("PUT /connectors") for event in self._truth.events):
-            return (
-                Trigger.SUBSCRIPTION_CHANGED
-            )  # a worker of Connect that says that it knows a later configuration
+            return Trigger.SUBSCRIPTION_CHANGED  # a worker of Connect that announces a later configuration
         return Trigger.LEADER_REJOINED if reason.startswith(_FAILED_BEFORE) else _SAID[reason]
 
     def _gave_up(self, who: frozenset[str], time: float) -> bool:
-        """Whether a worker of Kafka Connect has just stopped what another starts after it joins again.
+        """Return whether a Kafka Connect worker has just stopped tasks that another one starts after its rejoin.
 
         Stopping takes up to 5 s (task.shutdown.graceful.timeout.ms).
         """
@@ -224,7 +222,7 @@ class _LogReader:
         return self._happened(Trigger.MEMBER_LEFT, member, time)
 
     def _of_latest(self, trigger: Trigger, member: str, time: float) -> TruthEvent:
-        """Return what a member of KIP-848 did, whose ID tells nothing: the client that started last."""
+        """Return the cause of a KIP-848 member whose ID does not identify it: the client that started last."""
         starts = [event for event in self._truth.events if event["what"] == "start" and event["t"] <= time]
         who = frozenset({starts[-1]["who"]})
         joins = trigger is Trigger.PROTOCOL_UPGRADED
@@ -242,12 +240,12 @@ class _LogReader:
         return TruthEvent(trigger=trigger, who=who, member=member, why=why, told=told)
 
     def _silenced(self, member: str, who: frozenset[str], time: float) -> TimeoutCause | None:
-        """Return why a member was silent. The log does not tell the ID of a static member when it returns."""
+        """Return why a member was silent. The log does not name the ID of a static member when it returns."""
         seen = next(when for when, line in self._truth.log if member in line)
         return silenced(self._truth, who, seen if seen < time else 0.0, time)
 
     def _who(self, member: str) -> frozenset[str]:
-        """Return the name of the client: a member ID begins with its client ID, or with its instance ID."""
+        """Return the name of the client: a member ID starts with its client ID or instance ID."""
         stem = member[:-_UUID]
         seen = next(when for when, line in self._truth.log if member in line)
         started = {event["who"] for event in self._truth.events if event["what"] == "start"}
@@ -262,20 +260,20 @@ class _LogReader:
             transitions = [each for each, end in zip(ended, ends, strict=True) if end <= told.time]
             for each in transitions:
                 joined |= {who for cause in each.causes for who in cause.who}
-            # a static member that takes the place of another gets what that had, without a rebalance
+            # a static member that replaces another gets its partitions without a rebalance
             if transitions and told.who in joined:
                 transitions[-1].assigned[told.who] = told.has
                 if told.gave_up:
                     _also_joined_again(ended[len(transitions) : len(transitions) + 1], {told.who})
         if not heard:
-            # of clients without a listener, any may have given up something
+            # any client without a listener may have given up something
             for place, each in enumerate(ended):
                 before = {who for earlier in ended[:place] for cause in earlier.causes for who in cause.who}
                 _also_joined_again([each], before)
 
 
 def _also_joined_again(after: list[ExpectedRebalance], who: set[str]) -> None:
-    """Write down that members which have given partitions up join the second round for that reason, too."""
+    """Record that members which gave up partitions also rejoin in the second round for that reason."""
     for each in after:
         if each.causes[0].trigger is Trigger.COOPERATIVE_FOLLOW_UP:
             each.perhaps.append(TruthEvent(trigger=Trigger.COOPERATIVE_FOLLOW_UP, who=frozenset(who)))

@@ -1,4 +1,4 @@
-"""What happened beside what the program tells of it."""
+"""Comparison of rebalances that happened with those reported by the program."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.captures.analysis.groups.exceptions import by_truth
 from tests.captures.analysis.groups.truth import SECOND, ExpectedRebalance, Truth, TruthEvent, read
 
 HEARTBEAT = {Kind.CLASSIC: 1.0, Kind.CONSUMER: 2.0, Kind.SHARE: 2.0, Kind.STREAMS: 2.0}
-"""Seconds from one heartbeat to the next, as the clients and the brokers were set up."""
+"""Seconds between heartbeats, as configured in clients and brokers."""
 
 
 def read_groups(path: str) -> dict[str, GroupTimeline]:
-    """Return what the program tells of the groups in a capture."""
+    """Return the program's groups of a capture."""
     capture = open_capture(path)
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -30,7 +30,7 @@ def read_groups(path: str) -> dict[str, GroupTimeline]:
 def pairs(
     expected: list[ExpectedRebalance], found: list[Rebalance]
 ) -> list[tuple[ExpectedRebalance, Rebalance]]:
-    """Return what happened beside what is told of it; what is missed or invented is for another test."""
+    """Return pairs of rebalances that happened and that are reported; another test covers missed and invented ones."""
     both, begin = [], 0
     for each in expected:
         for place in range(begin, len(found)):
@@ -48,7 +48,7 @@ def _same(expected: ExpectedRebalance, story: Rebalance) -> bool:
 
 
 def listing(expected: list[ExpectedRebalance], found: list[Rebalance]) -> str:
-    """Return both lists, to be read by whom a test fails."""
+    """Return both lists, for people who read a failed test."""
     lines = ["", "happened:", *(f"  {each}" for each in expected), "told:"]
     for story in found:
         causes = " + ".join(f"{cause.trigger} {cause.instance or cause.client}" for cause in story.causes)
@@ -58,7 +58,7 @@ def listing(expected: list[ExpectedRebalance], found: list[Rebalance]) -> str:
 
 
 def is_of(truth: Truth, happened: TruthEvent, client: str, instance: str | None, member: str) -> bool:
-    """Whether a cause is about the member that it happened to."""
+    """Return whether a cause names the right member."""
     if happened.trigger is Trigger.PARTITIONS_CHANGED and not client:
         return True
     names = {client, client.partition("-StreamThread")[0]}
@@ -69,14 +69,14 @@ def is_of(truth: Truth, happened: TruthEvent, client: str, instance: str | None,
 
 
 def fits(truth: Truth, happened: TruthEvent, story: Rebalance) -> Iterator[bool]:
-    """Tell of each cause of a story whether it is what happened."""
+    """Return for each cause of a story whether it happened."""
     for cause in story.causes:
         about = is_of(truth, happened, cause.client, cause.instance, cause.member)
         yield cause.trigger == happened.trigger and about
 
 
 def opens(truth: Truth, expected: ExpectedRebalance, story: Rebalance) -> bool:
-    """Whether a story begins with what opened the rebalance."""
+    """Return whether a story begins with the cause that opened the rebalance."""
     first = story.cause
     return any(
         first.trigger == each.trigger and is_of(truth, each, first.client, first.instance, first.member)
@@ -85,7 +85,7 @@ def opens(truth: Truth, expected: ExpectedRebalance, story: Rebalance) -> bool:
 
 
 def differences(folder: Path, recording: str) -> list[str]:
-    """Return what the program tells otherwise than the truth beside a recording, in words.
+    """Return the differences between the program's groups and the truth beside a recording, in words.
 
     :param recording: name of the file; its truth is in ``truth``
     """

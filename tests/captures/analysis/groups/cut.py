@@ -1,6 +1,6 @@
-"""Recordings cut down: to connections of some clients, or with one broker, to what came after a time or before one.
+"""Parts of recordings: the connections of some clients or with one broker, after or before a time.
 
-The packets themselves are left out, as if they had never been captured: handshakes, FINs and acknowledgments too.
+Packets are left out as if they had never been captured, including handshakes, FINs and acknowledgments.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def cut(
     since: float = 0.0,
     until: float = float("inf"),
 ) -> str:
-    """Write a part of the recording ``NAME.pcap.zst``; return where it is.
+    """Write a part of the recording ``NAME.pcap.zst``, and return its path.
 
     :param clients: keep only connections of these clients, by their client IDs
-    :param broker: keep only connections with this one, ``host:port``, as a capture on its host has them; empty for all
+    :param broker: keep only connections with this broker, ``host:port``, as a capture on its host would; empty for all
     :param since: seconds since the epoch
     :param until: likewise
     """
@@ -60,7 +60,7 @@ def brokers_of(name: str) -> list[str]:
 
 
 def _connections(capture: Capture, clients: frozenset[str]) -> set[int]:
-    """Return the connections on which one of the clients spoke, and nobody else."""
+    """Return the connections used by these clients only."""
     speakers: dict[int, set[str]] = defaultdict(set)
     for exchange in ExchangeReader(capture, annotate=False, summary=False):
         speakers[exchange.connection].add(exchange.client_id or "")

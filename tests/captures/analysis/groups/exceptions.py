@@ -1,4 +1,4 @@
-"""Which recordings there are, and what happened in those of which neither the log nor the events tell all."""
+"""The recordings, and the events in those where neither the log nor the listeners tell everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.captures.analysis.groups import by_epochs, by_events, by_log
 from tests.captures.analysis.groups.truth import FOLDER, ExpectedRebalance, Truth, TruthEvent, read
 
 NAMES = sorted(path.name.removesuffix(".json") for path in (FOLDER / "truth").glob("*.json"))
-"""Recordings with a truth."""
+"""Recordings with a truth file."""
 
 
 def _happened(trigger: Trigger, who: str = "") -> TruthEvent:
@@ -25,7 +25,7 @@ def rebalances(name: str) -> list[ExpectedRebalance]:
 
 
 def others(name: str) -> dict[str, list[ExpectedRebalance]]:
-    """Return the rebalances of other groups in a recording than the one that was recorded for."""
+    """Return the rebalances of groups other than the recording's own."""
     truth = read(name)
     logged = {
         group: by_truth(replace(truth, group=group, log=log, events=[]))
@@ -35,7 +35,7 @@ def others(name: str) -> dict[str, list[ExpectedRebalance]]:
 
 
 def by_truth(truth: Truth) -> list[ExpectedRebalance]:
-    """Return the rebalances that the log tells, or what was done where there is none."""
+    """Return the rebalances from the log, or from the events if there is no log."""
     if not truth.log:
         return by_events.rebalances(truth)
     if any("Preparing to rebalance" in line for _, line in truth.log):
@@ -47,10 +47,10 @@ SINK = 1795255049.754
 """When the first consumer of the sink connector joined, in seconds since the epoch."""
 
 BY_HAND: dict[str, list[ExpectedRebalance]] = {
-    # The consumer of 0.9 sent no heartbeats between its polls, so that each JoinGroup was its last sign of life for
-    # six seconds: m1 was gone when m2's round ended, and m2's LeaveGroup came on a connection that it closed at once
-    # (the round ended six seconds after the one before, not then). When m3 had been killed, both m3 and m1 ran out of
-    # time together; the group was dead (0.9 answers commits to it with ILLEGAL_GENERATION), and m1 began it anew.
+    # The consumer of 0.9 sent no heartbeats between its polls, so each JoinGroup was its last sign of life for six
+    # seconds: m1 was gone when m2's round ended, and m2's LeaveGroup came on a connection that it closed at once (the
+    # round ended six seconds after the previous one, not then). When m3 had been killed, both m3 and m1 expired
+    # together; the group was dead (0.9 answers commits to it with ILLEGAL_GENERATION), and m1 recreated it.
     "31_k0901_rebalance_range": [
         ExpectedRebalance(
             generation=1,
@@ -99,7 +99,7 @@ BY_HAND: dict[str, list[ExpectedRebalance]] = {
             emptied=True,
         ),
     ],
-    # m1 was refused all along (GROUP_MAX_SIZE_REACHED) and is no member; m0 and m2 joined within milliseconds.
+    # m1 was always refused (GROUP_MAX_SIZE_REACHED) and is no member; m0 and m2 joined within milliseconds.
     "25_k430_group_max_size": [
         ExpectedRebalance(
             generation=1,
@@ -121,8 +121,8 @@ BY_HAND: dict[str, list[ExpectedRebalance]] = {
 }
 
 OTHERS: dict[str, dict[str, list[ExpectedRebalance]]] = {
-    # The sink connector's consumers. Others of this group came in by another listener of the broker, which was not
-    # recorded: two of them were its members before, and were gone by the second rebalance.
+    # The sink connector's consumers. Others of this group used another listener of the broker, which was not recorded:
+    # two of them were earlier members, and were gone by the second rebalance.
     "21_k430_connect_eager": {
         "connect-sink": [
             ExpectedRebalance(
@@ -155,4 +155,4 @@ OTHERS: dict[str, dict[str, list[ExpectedRebalance]]] = {
         ]
     },
 }
-"""Name of a recording -> group -> its rebalances: of other groups than the one that was recorded for."""
+"""Name of a recording -> group -> rebalances, for groups other than the recording's own."""

@@ -1,4 +1,4 @@
-"""Fetches, heartbeats and commits of one group's members, made by hand."""
+"""Synthetic fetches, heartbeats and commits of one group's members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.captures.analysis.kit import exchange
 SECOND = 1_000_000_000
 GROUP, TOPIC = "orders", "t"
 HOSTS = {"m1": ("10.0.0.1", 1), "m2": ("10.0.0.2", 2), "m3": ("10.0.0.3", 3)}
-"""Client -> address, and the id of the connection that it fetches on."""
+"""Client -> address, and ID of the connection for fetches."""
 
 
 def by(client: str, seconds: float, number: int, **fields: Any) -> dict[str, Any]:
@@ -47,8 +47,8 @@ def fetch(
 ) -> Exchange:
     """A Fetch without a session.
 
-    :param offsets: partition -> offset that is asked for
-    :param got: partition -> how many records came, from that offset on
+    :param offsets: partition -> requested offset
+    :param got: partition -> number of records received from that offset
     """
     asked = [{"partition": number, "fetch_offset": offset} for number, offset in offsets.items()]
     told = [

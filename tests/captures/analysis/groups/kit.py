@@ -1,4 +1,4 @@
-"""Timelines made by hand: a group ``orders`` of two members that a third one joins."""
+"""Synthetic timelines: a group ``orders`` of two members that a third one joins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEGIN = 1_790_000_000 * SECOND
 
 
 def at(seconds: float) -> int:
-    """Return a moment: seconds after the beginning."""
+    """Return the time this many seconds after the beginning."""
     return BEGIN + round(seconds * SECOND)
 
 

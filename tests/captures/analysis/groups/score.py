@@ -1,8 +1,8 @@
-"""How many causes of rebalances are told right, of recordings with a truth: the table of ``docs/groups.md``.
+"""Accuracy of rebalance causes in recordings with a truth: the table of ``docs/groups.md``.
 
-``python -m tests.captures.analysis.groups.score`` prints it; ``--write`` puts it into the page. The recordings are
-those of ``tests/data/groups``, each as a whole, with the connections of one member only, from the middle on, and, of
-clusters, as one of three brokers sees them.
+``python -m tests.captures.analysis.groups.score`` prints it; ``--write`` updates the page. The recordings are those of
+``tests/data/groups``: each as a whole, with the connections of one member only, from the middle on, and, for clusters,
+as seen by one of three brokers.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Pairs = list[tuple[ExpectedRebalance, Rebalance]]
 
 @dataclass
 class Score:
-    """How often causes were told right.
+    """Counts of correct causes.
 
-    :ivar rebalances: what opened them
-    :ivar silences: why members fell silent
+    :ivar rebalances: causes that opened them
+    :ivar silences: causes of members' silence
     """
 
     rebalances: Counter[str] = field(default_factory=Counter)
     silences: Counter[str] = field(default_factory=Counter)
 
     def add(self, truth: Truth, both: Pairs) -> None:
-        """Count what is told of some rebalances."""
+        """Count the reported causes of some rebalances."""
         for expected, story in both:
             true = opens(truth, expected, story)
             unknown = story.trigger is Trigger.UNKNOWN
@@ -71,7 +71,7 @@ def _of_silences(truth: Truth, expected: ExpectedRebalance, story: Rebalance) ->
 
 
 def scores() -> dict[str, Score]:
-    """Return the scores of the recordings as a whole, and of parts of them."""
+    """Return the scores of whole recordings, and of parts of them."""
     found = {
         name: Score()
         for name in (
@@ -107,9 +107,9 @@ OF_THE_TESTS = f"{len(NAMES)} recordings of brokers and clients from 0.9 to 4.3"
 
 
 def table(found: dict[str, Score], recordings: str = OF_THE_TESTS) -> str:
-    """Return scores as a table of Markdown.
+    """Return scores as a Markdown table.
 
-    :param recordings: what they are of
+    :param recordings: description of the recordings
     """
     lines = [
         f"| {recordings} | causes of | {' | '.join(_COLUMNS)} |",
@@ -122,14 +122,14 @@ def table(found: dict[str, Score], recordings: str = OF_THE_TESTS) -> str:
 
 
 def on_page() -> str:
-    """Return the table that the page has."""
+    """Return the table in the page."""
     found = _PLACE.search(PAGE.read_text())
     assert found is not None
     return found[0].removeprefix(found[1]).removesuffix(found[2]).strip() + "\n"
 
 
 def main() -> None:
-    """Print the table, or put it into the page."""
+    """Print the table, or write it to the page."""
     made = table(scores())
     if "--write" in sys.argv[1:]:
         PAGE.write_text(_PLACE.sub(lambda found: f"{found[1]}\n{made}\n{found[2]}", PAGE.read_text()))

@@ -1,6 +1,6 @@
-"""What members of a classic group say to their coordinator, made by hand: exchanges of a group ``orders``.
+"""Synthetic messages of classic group members to their coordinator: exchanges of a group ``orders``.
 
-A member is called by its client ID; each speaks on a connection of its own. Times are seconds after the beginning.
+A member is named by its client ID; each has a connection of its own. Times are seconds after the beginning.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Partitions = Mapping[str, Iterable[int]]
 
 
 def subscription(topics: Iterable[str], owned: Partitions | None = None) -> bytes:
-    """Return what a consumer says of itself, with its version before it (ConsumerProtocol.java)."""
+    """Return a consumer's subscription, prefixed with its version (ConsumerProtocol.java)."""
     value = {"topics": list(topics), "user_data": None, "owned_partitions": _named(owned or {})}
     return struct.pack(">h", 1) + ConsumerProtocolSubscription[1].build(value)
 
 
 def assignment(partitions: Partitions) -> bytes:
-    """Return what a consumer is given, likewise."""
+    """Return a consumer's assignment, likewise."""
     value = {"assigned_partitions": _named(partitions), "user_data": None}
     return struct.pack(">h", 1) + ConsumerProtocolAssignment[1].build(value)
 
@@ -37,7 +37,7 @@ def _named(partitions: Partitions) -> list[dict[str, Any]]:
 
 
 class Talk:
-    """Exchanges in the order in which they are said.
+    """Exchanges in order.
 
     :ivar said: all of them
     """
@@ -67,7 +67,7 @@ class Talk:
         version: int = 9,
         **more: Any,
     ) -> Exchange:
-        """A JoinGroup; the leader is told of all members.
+        """A JoinGroup; its response tells the leader all members.
 
         :param new: it does not know its ID yet
         """
@@ -99,7 +99,7 @@ class Talk:
         return self._say(11, version, name, request, response, begin, end, **more)
 
     def new(self, member: str, begin: float, end: float | None, generation: int, **more: Any) -> Exchange:
-        """A member's first JoinGroup, to be answered with an ID, and the one with that (KIP-394)."""
+        """A member's first JoinGroup, answered with an ID, and a second one with that ID (KIP-394)."""
         first = {name: value for name, value in more.items() if name in ("topics", "instance")}
         self.join(member, begin, begin + 0.001, -1, new=True, error=79, **first)
         return self.join(member, begin + 0.002, end, generation, **more)
@@ -114,7 +114,7 @@ class Talk:
         error: int = 0,
         took: float | None = 0.002,
     ) -> Exchange:
-        """A SyncGroup; the leader's hands out what is given."""
+        """A SyncGroup; the leader's contains the assignments."""
         request = {
             "group_id": self.group,
             "generation_id": generation,
@@ -135,7 +135,7 @@ class Talk:
         return self._say(12, 4, member, request, {"error_code": error}, time, time + 0.001, **more)
 
     def beats(self, member: str, begin: float, end: float, generation: int, error: int = 0) -> None:
-        """Heartbeats, one a second."""
+        """Heartbeats, one per second."""
         for step in range(int(end - begin) + 1):
             self.beat(member, begin + step, generation, error)
 
@@ -150,7 +150,7 @@ class Talk:
     def leave(self, member: str, time: float, *, reason: str = "", by: str = "", **more: Any) -> Exchange:
         """A LeaveGroup.
 
-        :param by: client that asks for it, if it is not the member
+        :param by: client that sends it, if it is not the member
         """
         gone = {"member_id": member, "group_instance_id": None, "reason": reason} | more.pop("gone", {})
         response = {"error_code": 0, "members": [gone | {"error_code": more.pop("error", 0)}]}
@@ -160,7 +160,7 @@ class Talk:
 
     # ------------------------------------------------------------ others
     def metadata(self, client: str, time: float, partitions: Mapping[str, int]) -> Exchange:
-        """A Metadata that tells how many partitions topics have; 0 for those that are not there."""
+        """A Metadata with the partition counts of topics; 0 for topics that do not exist."""
         topics = [
             {
                 "name": topic,
@@ -202,9 +202,9 @@ class Talk:
         self.said.append(made)
         return made
 
-    # ------------------------------------------------------------ what is told of it
+    # ------------------------------------------------------------ results
     def timelines(self, until: float | None = None, pending: Iterable[Exchange] = ()) -> list[GroupTimeline]:
-        """Return what is told of all groups.
+        """Return the timelines of all groups.
 
         :param until: the end of the capture
         """
@@ -216,17 +216,17 @@ class Talk:
         return histories.result(now=None if until is None else at(until), pending=waiting)
 
     def timeline(self, until: float | None = None, pending: Iterable[Exchange] = ()) -> GroupTimeline:
-        """Return what is told of the group."""
+        """Return the timeline of the group."""
         return next(each for each in self.timelines(until, pending) if each.group == self.group)
 
 
 def seconds(time: int | None) -> float | None:
-    """Return a moment as seconds after the beginning."""
+    """Return a time as seconds after the beginning."""
     return None if time is None else round((time - BEGIN) / SECOND, 3)
 
 
 def one_member() -> Talk:
-    """m1 has joined, leads, and has all partitions in generation 1 since second 3.01."""
+    """m1 has joined, leads, and has all partitions in generation 1 from second 3.01 on."""
     talk = Talk()
     talk.new("m1", 0, 3, 1, leader="m1", members=["m1"])
     talk.sync("m1", 3.005, 1, {"orders": [0, 1]}, {"m1": {"orders": [0, 1]}})
@@ -234,7 +234,7 @@ def one_member() -> Talk:
 
 
 def two_members(protocol: str = "range") -> Talk:
-    """m1 leads generation 1, m2 is in it, too; both have a partition since second 3.01."""
+    """m1 leads generation 1, m2 is also in it; each has a partition from second 3.01 on."""
     talk = Talk(protocol=protocol)
     talk.new("m1", 0, 3, 1, leader="m1", members=["m1", "m2"])
     talk.new("m2", 1, 3, 1, leader="m1")

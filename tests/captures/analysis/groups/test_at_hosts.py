@@ -1,4 +1,4 @@
-"""Recordings at the host of one member: what befell it is told as it was, and nothing of others is invented."""
+"""Recordings at the host of one member: its own fate is reported correctly, and nothing about others is invented."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.captures.analysis.groups.truth import FOLDER, read
 
 AT_HOSTS = FOLDER / "at_hosts"
 UNINFORMED = ["48_k430_network_cut_from_broker", "49_k430_network_cut_and_closed"]
-"""Nothing of the broker reaches the member, which joins anew afterwards without having learned of its removal."""
+"""Nothing from the broker reaches the member, which then rejoins without having learned of its removal."""
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_befell_the_member_is_told_and_nothing_is_invented(path: Path) -> N
 
 
 def test_exchanges_are_named_by_their_numbers() -> None:
-    """Rows of the table may come in another order than exchanges are numbered in."""
+    """The order of table rows may differ from the numbering of exchanges."""
     capture = open_capture(str(AT_HOSTS / "41_k430_kip848_stopped_and_gone-at-m2.pcap.zst"))
     capture.read()
     exchanges = list(ExchangeReader(capture))

@@ -1,7 +1,7 @@
-"""Groups and rules about members find the same whether they are shown all exchanges or those that columns choose.
+"""Groups and rules about members find the same whether they see all exchanges or only those selected by columns.
 
-Traffic is made at random: members that join, send heartbeats and commits, and fetch, on several connections, by two
-addresses of the coordinator; some calls fail, some are not answered, some members leave. Pauses are as good as short.
+The traffic is random: members join, send heartbeats, commit and fetch, on several connections and by two addresses of
+the coordinator; some calls fail, some are not answered, some members leave. Pauses are arbitrarily short.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ LIMITS = {
 
 
 class Member:
-    """Says what comes next, at random.
+    """Makes random calls.
 
-    :param well: whether all goes well
+    :param well: whether none of them fails
     """
 
     def __init__(self, rng: Random, name: str, *, well: bool = False) -> None:
@@ -47,7 +47,7 @@ class Member:
         self.number = 0
 
     def speak(self, talk: Talk) -> None:
-        """Say something."""
+        """Make some call."""
         say = self.rng.choices(
             (self.beat, self.commit, self.fetch, self.newer, self.join, self.search, self.leave, self.look),
             (40, 20, 15, 8, 4, 2, 1, 2),
@@ -57,12 +57,12 @@ class Member:
             say(talk)
 
     def failing(self) -> int:
-        """Return an error code, 0 mostly."""
+        """Return an error code, usually 0."""
         codes = 0, NOT_COORDINATOR, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS
         return 0 if self._well else self.rng.choices(codes, (40, 1, 1, 1))[0]
 
     def call(self, talk: Talk, key: int, version: int, request: Any, response: Any) -> None:
-        """Send it; in one of many cases there is no answer, and never again one on this connection."""
+        """Send a request; rarely, it and everything after it on this connection is not answered."""
         silent = not self._well and self.rng.random() < 0.005
         client = self.name if self._well else self.rng.choices((self.name, "other"), (60, 1))[0]
         talk.call(self.number, client, key, version, request, None if silent or talk.in_flight else response)
@@ -150,7 +150,7 @@ class Member:
 
 
 def traffic(rng: Random, folder: Path) -> Capture:
-    """Return a capture of some members."""
+    """Return a capture of several members."""
     members = [Member(rng, rng.choice(("m0", "m1", f"m{number}"))) for number in range(rng.randrange(1, 5))]
     connections = []
     for number in range(rng.randrange(1, 5)):

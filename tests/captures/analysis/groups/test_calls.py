@@ -1,4 +1,4 @@
-"""What is read out of the exchanges of members, and what is put together in runs."""
+"""Calls read from the exchanges of members, and their grouping in runs."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_failed_sync_group_assigns_nothing() -> None:
 
 
 def worker(protocol: int, **orders: Any) -> bytes:
-    """Return what the leader of a Connect cluster tells a worker (ConnectProtocol.java, KIP-415)."""
+    """Return what the leader of a Connect cluster sends a worker (ConnectProtocol.java, KIP-415)."""
     value = {
         "error": 0,
         "leader": "w1",
@@ -208,7 +208,7 @@ def test_heartbeats_that_say_nothing_new_are_one_run() -> None:
     assert isinstance(first, HeartbeatRun)
     assert (seconds(first.time), seconds(first.last), seconds(first.last_end)) == (0, 9, 9.001)
     assert (first.number, first.last_number) == (1, 16)
-    assert first.longest == 5_000_000_000  # from one to the next
+    assert first.longest == 5_000_000_000  # between consecutive calls
     assert first.latest == first.last_end
 
 

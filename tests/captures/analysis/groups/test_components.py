@@ -1,4 +1,4 @@
-"""Groups are the same where several follow some of them, with their clients, and one puts together what they heard."""
+"""Groups are the same if several followers each follow some of them, with their clients, and the results are merged."""
 
 from __future__ import annotations
 

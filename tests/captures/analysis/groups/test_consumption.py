@@ -1,4 +1,4 @@
-"""Who fetched which partition when, in runs."""
+"""Who fetched which partition and when, in runs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_one_client_id_in_two_groups_belongs_to_neither() -> None:
 
 @pytest.mark.slow
 def test_runs_are_bounded() -> None:
-    """Every 5 s a pause, and once a long one that is worth keeping."""
+    """A pause every 5 s, and a single long one worth keeping."""
     times = [n * 5 + (600 if n >= 700 else 0) for n in range(1000)]
     every = [fetch("m1", time, {0: n}, number=n + 2, got={0: 1}) for n, time in enumerate(times, 1)]
     kept = runs(learned(heartbeat("m1", 0), *every))
@@ -151,7 +151,7 @@ def test_runs_are_bounded() -> None:
 
 @pytest.mark.slow
 def test_a_client_that_connects_again_and_again_is_one_process() -> None:
-    """Each of its connections is used for one Fetch and left open."""
+    """Each of its connections sends one Fetch and stays open."""
     every = [fetch("m1", n * 5, {0: n}, number=n + 2, got={0: 1}, connection=n + 10) for n in range(1, 1000)]
     kept = runs(learned(heartbeat("m1", 0), *every))
     assert len(kept) <= MOST_RUNS
@@ -172,7 +172,7 @@ def test_connections_that_are_idle_are_given_up_first() -> None:
 
 
 def test_processes_that_come_and_go_are_forgotten() -> None:
-    """Each with a client ID of its own, as where it is made up at random."""
+    """Each has a client ID of its own, as with random IDs."""
     every = [
         each
         for n in range(MOST_OWNERS + 50)

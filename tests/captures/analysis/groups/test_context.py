@@ -1,4 +1,4 @@
-"""What is known around a group: partition counts, and how connections ended."""
+"""The context of a group: partition counts, and ends of connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinators of a group, by who answered its members."""
+"""Coordinators of a group, from the brokers that answered its members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rebalances cost, in words."""
+"""The costs of rebalances, in words."""
 
 from __future__ import annotations
 

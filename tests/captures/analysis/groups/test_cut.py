@@ -1,7 +1,7 @@
-"""Recordings of which a part is missing: nothing is invented, and what is told says how sure it is.
+"""Partial recordings: nothing is invented, and certainties are honest.
 
-With one member's connections of many, or from the middle on, ``unknown`` may be the right answer. A cause that is told
-as observed or inferred has to be one that happened.
+With one member's connections of many, or from the middle on, ``unknown`` may be the right answer. A cause that is
+reported as observed or inferred must be one that happened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.captures.analysis.groups.cut import cut
 from tests.captures.analysis.groups.exceptions import NAMES, rebalances
 from tests.captures.analysis.groups.truth import FOLDER, SECOND, ExpectedRebalance, Truth, read
 
-#: one member of many: it stays, it leaves, it is killed
+#: one member of many: one stays, one leaves, one is killed
 ALONE = [
     ("21_k411_kip848_ck", "m1"),
     ("21_k411_kip848_ck", "m3"),
@@ -53,12 +53,12 @@ ALONE = [
 ]
 
 
-#: seconds in which every member is heard once, of groups of all kinds
+#: seconds within which every member is heard once, in groups of all kinds
 ONCE = 2.4
 
 
 def quiet(name: str) -> int | None:
-    """Return which rebalance of the second half comes after some quiet: what is cut off there is over."""
+    """Return the first rebalance of the second half after a quiet period, which ends everything that is cut off."""
     happened = rebalances(name)
     for place in range(len(happened) // 2, len(happened)):
         if happened[place].earliest - happened[place - 1].latest > ONCE + 1 and not happened[place].emptied:
@@ -66,9 +66,9 @@ def quiet(name: str) -> int | None:
     return None
 
 
-#: no member was told of the epochs that the second half of it made, and the topics had been looked at before
+#: no member was told the epochs of its second half, and the topics had been requested before
 UNTOLD = "21_k430_kip848_regex_topicchange"
-#: those of which enough is left
+#: recordings with enough left
 LATER = [name for name in NAMES if len(rebalances(name)) > 4 and quiet(name) is not None and name != UNTOLD]
 
 
@@ -85,9 +85,9 @@ def alone(folder: Path, name: str, who: str) -> GroupTimeline:
 
 @cache
 def later(folder: Path, name: str) -> tuple[GroupTimeline, list[ExpectedRebalance]]:
-    """Return what is told of the second half of a recording, and what happened there.
+    """Return the reported and the actual rebalances of the second half of a recording.
 
-    A member that is to time out may be silent already.
+    A member that is about to time out may already be silent.
     """
     happened, half = rebalances(name), quiet(name)
     assert half is not None
@@ -99,13 +99,13 @@ def later(folder: Path, name: str) -> tuple[GroupTimeline, list[ExpectedRebalanc
 def untrue(
     truth: Truth, expected: ExpectedRebalance, story: Rebalance, *, possible: Certainty = Certainty.POSSIBLE
 ) -> list[str]:
-    """Return the causes that are told for sure and did not happen.
+    """Return the causes that are reported as certain and did not happen.
 
-    :param possible: how sure causes may be beside that which need not have happened
+    :param possible: another certainty that causes which did not happen may have
     """
     known = [*expected.causes, *expected.perhaps]
     if story.alternatives:
-        # who leaves without a reason was seen to leave
+        # a member that leaves without a reason was seen to leave
         known += [replace(each, trigger=Trigger.MEMBER_LEFT) for each in expected.causes if not each.told]
     return [
         f"{cause.certainty}: {cause.sentence}"
@@ -122,7 +122,7 @@ def untrue(
 def matched(
     truth: Truth, happened: list[ExpectedRebalance], who: str, found: list[Rebalance]
 ) -> list[tuple[ExpectedRebalance, Rebalance]]:
-    """Return the stories with what happened, by generation; what its leaving leads to, a member is not told."""
+    """Return stories with the actual rebalances, by generation; a member is not told the result of its leaving."""
     both: list[tuple[ExpectedRebalance, Rebalance]] = []
     for story in found:
         left = [each for each in happened if _left(truth, each, story, who)]
@@ -161,11 +161,11 @@ def test_of_one_member_alone_nothing_is_invented(folder: Path, name: str, who: s
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "who"), ALONE)
 def test_of_one_member_alone_its_own_rebalances_are_told(folder: Path, name: str, who: str) -> None:
-    """It took part in those after which its listener said what it had, and began those that it is named for."""
+    """It took part in those after which its listener reported its partitions, and began those that name it."""
     timeline = alone(folder, name, who)
     told = [expected for expected, _ in matched(read(name), rebalances(name), who, timeline.rebalances)]
     mine = [each for each in rebalances(name) if who in each.assigned or who in each.causes[0].who]
-    # a member that falls silent does not see what comes of it
+    # a silent member does not see the consequences
     seen = [each for each in mine if who not in each.causes[0].who or not _is_silence(each)]
     missing = [each for each in seen if each not in told]
     assert not missing, listing(missing, timeline.rebalances)
@@ -222,7 +222,7 @@ def test_from_the_middle_on_what_is_told_for_sure_happened(folder: Path, name: s
 @pytest.mark.sample(17)
 @pytest.mark.parametrize("name", LATER)
 def test_from_the_middle_on_what_came_whole_is_known(folder: Path, name: str) -> None:
-    """Whoever joined after the beginning was seen to do so, and whatever it did then."""
+    """Members that joined after the beginning were seen to join, as was everything they did later."""
     timeline, happened = later(folder, name)
     for expected, story in pairs(happened, timeline.rebalances):
         first = expected.causes[0]
@@ -240,7 +240,7 @@ def test_from_the_middle_on_it_says_that_it_did_not_see_the_beginning(folder: Pa
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_of_a_while_in_the_middle_nothing_is_observed_that_did_not_happen(tmp_path: Path, name: str) -> None:
-    """The cut is where it happens to be, in the middle of a rebalance or not."""
+    """The cuts are at arbitrary times, in the middle of a rebalance or not."""
     truth, happened = read(name), rebalances(name)
     first, last = truth.events[0]["t"], truth.events[-1]["t"]
     third = (last - first) / 3
@@ -257,7 +257,7 @@ def test_of_a_while_in_the_middle_nothing_is_observed_that_did_not_happen(tmp_pa
 
 
 def contradictions(name: str, timeline: GroupTimeline) -> list[str]:
-    """Return what a part of a recording tells otherwise than the whole: who had what, stops, records twice."""
+    """Return contradictions between a part of a recording and the whole: assignments, stops, records read twice."""
     wholly = {story.generation: story for story in whole(name).rebalances}
     known = whole(name).by_id()
 
@@ -305,7 +305,7 @@ def test_from_the_middle_on_owners_and_costs_are_true_or_unknown(folder: Path, n
     assert contradictions(name, timeline) == []
 
 
-#: recording, seconds after its beginning, who is awaited, its heartbeats until then, seconds until it is given up: the
+#: recording, seconds after its beginning, who is awaited, its heartbeats until then, seconds until it is removed: the
 #: longest max.poll.interval.ms of all members counts from the beginning of the round, unless a session ends before
 AWAITED = [
     # busy; the default of the others is 300 s, its own 60 s
@@ -314,7 +314,7 @@ AWAITED = [
     ("41_k430_stuck", 18.0, "m2", 2, 8.0),
     # busy; all have 60 s
     ("41_k430_subscription_while_slow", 18.0, "m2", 3, 60.0),
-    # a former self that is dead, whose session goes on for 3.9 s
+    # a dead predecessor, whose session lasts for another 3.9 s
     ("21_k430_ck_crashloop", 13.0, "crash", 0, 3.9),
 ]
 

@@ -1,4 +1,4 @@
-"""What rebalances cost: against what was done to recorded groups, and with fetches made by hand."""
+"""The costs of rebalances: against what was done to recorded groups, and with synthetic fetches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ END = 60
 def filled(
     *exchanges: Exchange, rebalances: list[Rebalance], end: float = END, **fields: Any
 ) -> GroupTimeline:
-    """Fill in what rebalances of the group of ``m1`` and ``m2`` cost."""
+    """Fill in the costs of rebalances of the group of ``m1`` and ``m2``."""
     members = [
         member(name, host=host, member=f"{name}-id")
         for name, host in (("m1", "10.0.0.1"), ("m2", "10.0.0.2"), ("m3", "10.0.0.3"))
@@ -55,7 +55,7 @@ def filled(
 def fetching(
     client: str, begin: float, end: float, *partitions: int, offset: int = 0, number: int = 100
 ) -> list[Exchange]:
-    """Fetches every 100 ms; one record comes with each, in every partition."""
+    """Fetches every 100 ms; each returns one record of every partition."""
     count = round((end - begin) * 10)
     return [
         fetch(
@@ -79,7 +79,7 @@ def of(trigger: Trigger, who: str, seconds: float) -> Cause:
 
 
 def taken_over(begin: float = 10, end: float = 13, **fields: Any) -> Rebalance:
-    """The rebalance in which partition 0 goes from m1 to m2."""
+    """A rebalance that moves partition 0 from m1 to m2."""
     moved = [Move(TopicPartition(TOPIC, 0), "m1-id", "m2-id")]
     return rebalance(
         begin=begin, end=end, moved=moved, **{"assigned": {"m2-id": places(TOPIC, 0, 1)}} | fields
@@ -112,7 +112,7 @@ def test_partitions_that_are_consumed_all_the_while_are_counted() -> None:
         *everybody(),
         *fetching("m1", 1, 9, 0),  # stops
         *fetching("m2", 13.2, 20, 0, offset=80),
-        *fetching("m2", 1, 20, 1, 2),  # go on
+        *fetching("m2", 1, 20, 1, 2),  # continue
         *fetching("m3", 12, 20, 3),  # was not consumed before
         *fetching("m3", 1, 11, 4),  # is not consumed after
         rebalances=[taken_over()],
@@ -179,7 +179,7 @@ def test_a_stop_counts_once_for_the_rebalance_that_moved_the_partition() -> None
 
 
 def test_cooperative_rounds_do_not_stop_what_a_member_keeps() -> None:
-    """m1 pauses for its own reasons; an eager round would have taken the partition away from it."""
+    """m1 pauses for its own reasons; an eager round would have revoked its partition."""
     exchanges = [*everybody(), *fetching("m1", 1, 9.9, 0), *fetching("m1", 12, 20, 0, offset=89)]
 
     def stops(**fields: Any) -> int:
@@ -212,7 +212,7 @@ def test_a_partition_that_stands_still_twice_in_a_rebalance_counts_once() -> Non
 
 
 def test_a_new_owner_whose_fetches_are_not_in_the_capture_may_well_consume() -> None:
-    """Of m2 not a single Fetch was captured: what it does with partition 0 nobody knows."""
+    """No Fetch of m2 was captured: whether it consumes partition 0 is unknown."""
     exchanges = [*everybody(), *fetching("m1", 1, 9, 0), *fetching("m1", 30, 40, 0, offset=200)]
     back = rebalance(
         begin=29, end=29.5, assigned={"m1-id": places(TOPIC, 0)}, previous_generation=2, generation=3
@@ -222,7 +222,7 @@ def test_a_new_owner_whose_fetches_are_not_in_the_capture_may_well_consume() -> 
 
 
 def test_who_has_a_partition_may_be_unknown() -> None:
-    """The capture shows m1 only, which gave partition 0 up: of three members two may have it."""
+    """The capture shows only m1, which gave up partition 0: either of the other two members may have it."""
     gave_up = rebalance(
         begin=10, end=11, assigned={"m1-id": frozenset()}, members=["m1-id"], size=3, moved=[]
     )
@@ -230,7 +230,7 @@ def test_who_has_a_partition_may_be_unknown() -> None:
     assert known.rebalances[0].stopped == []
 
 
-# ---------------------------------------------------------------- records that come twice
+# ---------------------------------------------------------------- records read twice
 def test_what_was_fetched_and_not_committed_is_fetched_again() -> None:
     known = filled(
         *everybody(),
@@ -244,7 +244,7 @@ def test_what_was_fetched_and_not_committed_is_fetched_again() -> None:
 
 
 def test_what_was_committed_as_it_was_given_up_comes_once() -> None:
-    """The old owner had fetched further than it had consumed, and says so as it gives the partition up."""
+    """The old owner had fetched further than it consumed, and commits its position as it gives up the partition."""
     exchanges = [
         *everybody(),
         *fetching("m1", 1, 9, 0),
@@ -252,7 +252,7 @@ def test_what_was_committed_as_it_was_given_up_comes_once() -> None:
         *fetching("m2", 13.2, 20, 0, offset=60),
     ]
     assert filled(*exchanges, rebalances=[taken_over()]).rebalances[0].refetched == []
-    # it was expelled, so that it consumed on after its commit
+    # it was expelled, so it continued to consume after its commit
     expelled = taken_over(causes=[of(Trigger.MAX_POLL_EXCEEDED, "m1-id", 10)])
     assert len(filled(*exchanges, rebalances=[expelled]).rebalances[0].refetched) == 1
 
@@ -290,7 +290,7 @@ def test_a_former_member_that_fetches_on_is_not_the_new_owner() -> None:
 
 
 def test_what_somebody_reached_long_ago_does_not_count_after_a_reset() -> None:
-    """Offsets were reset to 0 and all was read anew; the next rebalance repeats nothing of the first reading."""
+    """Offsets were reset to 0 and everything read again; the next rebalance repeats nothing of the first reading."""
     known = filled(
         *everybody(),
         *fetching("m3", 1, 9, 0, offset=5000),
@@ -302,7 +302,7 @@ def test_what_somebody_reached_long_ago_does_not_count_after_a_reset() -> None:
 
 
 def test_another_group_that_reads_the_topic_hides_nothing() -> None:
-    """m3 of another group fetches all the while; m1 died, and its session lasted 45 s."""
+    """m3 of another group fetches all the time; m1 died, and its session lasted 45 s."""
     known = filled(
         *everybody(),
         heartbeat("m3", 0, group="audit"),
@@ -315,7 +315,7 @@ def test_another_group_that_reads_the_topic_hides_nothing() -> None:
     assert known.rebalances[0].refetched == [RepeatedFetch(TopicPartition(TOPIC, 0), 60, 80, 2000)]
 
 
-# ---------------------------------------------------------------- commits that failed
+# ---------------------------------------------------------------- failed commits
 @pytest.mark.parametrize("code", [22, 25, 27, 82, 110, 113])
 def test_commits_that_fail_belong_to_the_round_that_made_them_out_of_date(code: int) -> None:
     first, second = (
@@ -336,7 +336,7 @@ def test_commits_that_fail_belong_to_the_round_that_made_them_out_of_date(code: 
 
 
 def test_a_former_member_that_says_no_generation_was_put_out_by_a_rebalance() -> None:
-    """As consumers of KIP-848 do that come back from a slow poll."""
+    """As with KIP-848 consumers that return from a slow poll."""
     out = rebalance(begin=10, end=11, gone=["m1-id"])
     later = rebalance(begin=20, end=21, previous_generation=2, generation=3)
     known = filled(
@@ -384,7 +384,7 @@ def told(name: str) -> tuple[GroupTimeline, dict[str, Any]]:
 
 
 _POLL = 0.55
-"""s; a Fetch that was sent before may be answered so long after its sender was killed or stopped."""
+"""s; a Fetch sent earlier may be answered this long after its sender was killed or stopped."""
 
 
 @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ def test_with_one_member_of_many_no_stop_is_invented(name: str, client: str, tmp
 
 
 def delivered(name: str) -> dict[TopicPartition, list[tuple[int, int]]]:
-    """Return what Fetch responses held: partition -> number of the exchange and offset, one for each record."""
+    """Return the records in Fetch responses: partition -> exchange number and offset of each record."""
     capture = open_capture(str(RECORDED / f"{name}.pcap.zst"))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)

@@ -1,4 +1,4 @@
-"""Fetch sessions that clients close, and coordinators that they are told of."""
+"""Fetch sessions closed by clients, and coordinators that clients are told."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_last_session_that_was_closed_on_each_connection_counts() -> None:
 
 @pytest.mark.parametrize(("epoch", "session"), [(0, 0), (4, 7), (-1, 0)])
 def test_what_opens_or_goes_on_a_session_or_has_none_closes_none(epoch: int, session: int) -> None:
-    """librdkafka sends the epoch -1 with each Fetch, and no session."""
+    """librdkafka sends epoch -1 with each Fetch, and has no session."""
     assert by_client(fetch(1, epoch, session)) == {}
 
 

@@ -1,4 +1,4 @@
-"""Fetches of consumers, taken from columns instead of exchanges."""
+"""Fetches of consumers from columns instead of exchanges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA = Path(__file__).parents[3] / "data" / "groups"
 
 
 def timelines_of(path: Path) -> tuple[int, list[GroupTimeline]]:
-    """Return the number of exchanges that were read, and the timelines that they make."""
+    """Return the number of exchanges read, and the resulting timelines."""
     capture = open_capture(str(path))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)
@@ -34,7 +34,7 @@ def timelines_of(path: Path) -> tuple[int, list[GroupTimeline]]:
 
 
 def recordings() -> Iterator[str]:
-    """Yield the recordings of classic consumers, of a client that slow answers concern, and of Connect."""
+    """Yield recordings of classic consumers, of a client with slow responses, and of Connect."""
     for name in ("21_k430_franz_coop", "46_k430_rolling_restart_static", "47_k430_connect_changes"):
         yield f"{name}.pcap.zst"
 

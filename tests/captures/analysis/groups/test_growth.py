@@ -1,4 +1,4 @@
-"""What it costs to tell of a group grows as the number of its rebalances does, and not faster."""
+"""The cost of group stories is linear in the number of rebalances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEW, TIMES = 60, 4
 
 
 def rejoining(count: int) -> Talk:
-    """The leader of two members joins again and again."""
+    """The leader of two members rejoins over and over."""
     talk = Talk()
     for generation in range(1, count + 1):
         begin = 2.0 * generation
@@ -31,7 +31,7 @@ def rejoining(count: int) -> Talk:
 
 
 def coming_and_going(count: int) -> Talk:
-    """Beside a member that stays, new ones join and leave."""
+    """One member stays; new ones join and leave."""
     talk = Talk()
     for generation in range(1, count + 1, 2):
         begin, other = 4.0 * generation, f"b/{generation}"
@@ -62,7 +62,7 @@ def of_a_newer_kind(count: int) -> ModernTalk:
 
 
 def steps(talk: Talk, least: int) -> int:
-    """How many functions are called, and generators asked, to tell of a group."""
+    """Return how many functions are called and generators resumed to tell of a group."""
     histories = GroupHistories(lambda _: None)
     for number, exchange in enumerate(talk.said, 1):
         exchange.number = number

@@ -1,4 +1,4 @@
-"""Histories as a whole: in which order exchanges come does not matter, and no exchange is so broken that one fails."""
+"""Whole histories: the order of exchanges does not matter, and no broken exchange makes one fail."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lines(timelines: list[GroupTimeline]) -> list[str]:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_order_of_adding_does_not_matter_but_for_runs(name: str) -> None:
-    """A live capture gives exchanges as they are answered: a JoinGroup comes behind what was said while it waited."""
+    """A live capture yields exchanges in the order of responses: a JoinGroup comes after exchanges during its wait."""
     exchanges, names = recorded(name)
     answered = sorted(exchanges, key=lambda exchange: exchange.time + (exchange.latency or 0))
     assert lines(told(answered, names)) == lines(told(exchanges, names))
@@ -78,7 +78,7 @@ def test_asking_on_the_way_changes_nothing(name: str) -> None:
 
 # ---------------------------------------------------------------- broken exchanges
 def broken(value: Any, chance: random.Random) -> Any:
-    """Return a body of which parts are missing, as of messages that were cut off."""
+    """Return a body with missing parts, as in truncated messages."""
     if isinstance(value, dict):
         kept = {name: broken(each, chance) for name, each in value.items() if chance.random() > 0.03}
         return {name: None if chance.random() < 0.02 else each for name, each in kept.items()}
@@ -164,7 +164,7 @@ def test_heartbeats_take_no_room() -> None:
 
 
 def test_the_present_of_a_capture_that_goes_on_ends_sessions() -> None:
-    """The capture's own time stands still where nothing is said any more."""
+    """The capture's own clock stops when no packets arrive."""
     talk = two_members()
     talk.beats("m1", 4, 8, 1)
     talk.beats("m2", 4, 8, 1)
@@ -194,7 +194,7 @@ def test_a_group_that_is_only_pending_is_told_too() -> None:
 
 
 def shape(timeline: GroupTimeline) -> list[Any]:
-    """What a look at a group that goes on has to tell at once."""
+    """The parts of a running group's story that must show immediately."""
     stories = [(each.time, each.trigger, each.generation, each.running) for each in timeline.rebalances]
     members = [(each.member, each.left, each.last, each.spans) for each in timeline.members]
     return [timeline.group, timeline.state, timeline.generation, timeline.last, stories, members]
@@ -237,7 +237,7 @@ def test_nothing_is_told_anew_while_members_only_send_heartbeats(monkeypatch: py
         if exchange.time > begin:
             (timeline,) = histories.result(now=exchange.time, live=True)
             assert timeline.members[0].spans[-1].end == exchange.time
-    # until the costs of the last rebalance show, and then no more
+    # until the costs of the last rebalance show, and no more
     assert len(told) < 2 * 25
     assert max(told) < begin + 25_000_000_000
 

@@ -1,4 +1,4 @@
-"""Rebalances that kproxy caused name it, and others do not."""
+"""Rebalances caused by kproxy name it; others do not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def told(talk: Talk) -> list[Rebalance]:
 
 
 def silent(done: Intervention | None) -> Talk:
-    """A member of which nothing is heard after a heartbeat to which something may have been done."""
+    """A member that falls silent after a heartbeat that may have been altered."""
     talk = one_member()
     beat = talk.beat("m1", 4, 1)
     if done is not None:
@@ -31,7 +31,7 @@ def silent(done: Intervention | None) -> Talk:
 
 
 def rejoining(done: Intervention | None) -> Talk:
-    """A member that is told by an answer that it is none, and joins anew."""
+    """A member that a response tells it is not in the group, and that joins anew."""
     talk = one_member()
     beat = talk.beat("m1", 4, 1, error=UNKNOWN_MEMBER_ID)
     if done is not None:

@@ -1,4 +1,4 @@
-"""What members and partitions are called."""
+"""Labels of members and partitions."""
 
 from __future__ import annotations
 

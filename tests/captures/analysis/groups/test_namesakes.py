@@ -1,4 +1,4 @@
-"""Namesakes are found by bisection as they are by looking at each member."""
+"""Bisection finds the same namesakes as a check of each member."""
 
 from __future__ import annotations
 

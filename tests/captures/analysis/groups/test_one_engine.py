@@ -1,4 +1,4 @@
-"""What tells of a group tells the same: the command, the UI's list and stories, the tables, filters and journeys."""
+"""All views of a group agree: the command, the UI's list and stories, the tables, filters and journeys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = [column.title for column in Groups.COLUMNS]
 
 
 class RecordingResults(NamedTuple):
-    """The timelines of a recording, what filters know of it, and its table of rebalances."""
+    """The timelines of a recording, the state of filters, and its table of rebalances."""
 
     path: Path
     timelines: list[GroupTimeline]
@@ -39,7 +39,7 @@ class RecordingResults(NamedTuple):
 
 @pytest.fixture(scope="module", params=RECORDINGS, ids=lambda path: str(path.name).partition(".")[0])
 def recording(request: pytest.FixtureRequest) -> RecordingResults:
-    """Each recording, read once for all that is compared with it."""
+    """Each recording, read once for all comparisons."""
     return told(request.param)
 
 
@@ -68,7 +68,7 @@ def test_command_and_tables_tell_the_rebalances_of_the_timelines(recording: Reco
         (story for timeline in timelines for story in timeline.rebalances), key=lambda story: story.time
     )
     printed = CliRunner().invoke(main, ["groups", "--json", str(path)])
-    assert printed.exit_code in (0, 3)  # 3: what is shown has gaps
+    assert printed.exit_code in (0, 3)  # 3: the output has gaps
     assert [json.loads(line) for line in printed.stdout.splitlines()] == [
         json.loads(json.dumps(to_json(story))) for story in stories
     ]
@@ -131,7 +131,7 @@ def test_filters_and_journeys_know_the_partitions_that_members_have(recording: R
                 continue
             client = member.client if member.client != member.host else None
             by_client = inference._assigned.get(((client, member.host), timeline.group), set())
-            if not member.former:  # another process may have had what a static member has
+            if not member.former:  # another process may have had the partitions of a static member
                 assert had <= by_client
             for place in last or ():
                 assert inference.member_of(timeline.group, client, member.host, place) == member.member

@@ -1,4 +1,4 @@
-"""Clients that a group refused, or shut out, are part of its story."""
+"""Clients that a group refused or fenced are part of its story."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from captures.time_format import Clock
 from tests.captures.analysis.groups.compare import read_groups
 from tests.captures.analysis.groups.truth import FOLDER, read
 
-#: recording -> who was refused: client, instance ID, error, how often, and who has the instance ID
+#: recording -> refused clients: client, instance ID, error, count, and holder of the instance ID
 REFUSED = {
     "41_k430_instance_fenced": [("m2", "inst-2", "FENCED_INSTANCE_ID", 1, "m3")],
     "21_k430_java_inconsistent": [

@@ -1,4 +1,4 @@
-"""Rebalances with what surrounds them."""
+"""Rebalances with their context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_one_that_goes_on_lasts_until_now() -> None:
 
 
 def test_those_that_meet_a_time() -> None:
-    """The second is overtaken by the third, and ends after it."""
+    """The second one is overtaken by the third, and ends after it."""
     known = contexts(
         rebalance(begin=10, end=11),
         rebalance(begin=20, end=33),

@@ -1,4 +1,4 @@
-"""The published table of right and wrong causes is what the recordings give."""
+"""The published accuracy table matches the recordings."""
 
 from __future__ import annotations
 

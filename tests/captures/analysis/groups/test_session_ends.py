@@ -1,4 +1,4 @@
-"""How sessions ended, decided from what was observed."""
+"""Ends of sessions, decided from observations."""
 
 from __future__ import annotations
 

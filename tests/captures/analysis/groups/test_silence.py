@@ -1,4 +1,4 @@
-"""Why members fell silent: recordings of processes that were stopped, and packets made by hand."""
+"""Causes of members' silence: recordings of stopped processes, and synthetic packets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATA = Path(__file__).parents[3] / "data"
 SECOND = 1_000_000_000
 HEARTBEAT = 12
 SINCE, UNTIL = T0 + 3 * SECOND, T0 + 9 * SECOND
-"""Of the silences below: the last heartbeat, and the end of a session of 6 s."""
+"""Interval of the silences below: the last heartbeat, and the end of a session of 6 s."""
 
 
 def beat(number: int) -> bytes:
@@ -71,7 +71,7 @@ class Member:
         self.came += len(frame)
 
     def sends_again(self, seconds: float, *, from_client: bool = False) -> None:
-        """The last frame once more."""
+        """Retransmit the last frame."""
         self.at(seconds)
         frame = beat(self.number) if from_client else answer(self.number)
         end = self.sent if from_client else self.came
@@ -84,7 +84,7 @@ class Member:
     def closes(
         self, seconds: float, flags: int = FIN, *, from_client: bool = True, answered: float | None = 0.001
     ) -> None:
-        """One side closes, and so does the other `answered` seconds later; None if it does not."""
+        """One side closes, and so does the other after `answered` seconds; it does not if None."""
         self.at(seconds)
         ends = (self.sent, self.came) if from_client else (self.came, self.sent)
         self.made.put(from_client, *ends, flags | ACK)
@@ -165,7 +165,7 @@ def test_a_broker_that_closes_first_is_what_went(tmp_path: Path) -> None:
 
 
 def test_a_client_that_loses_one_connection_closes_the_others_itself(tmp_path: Path) -> None:
-    """As librdkafka does: its connection with the coordinator ends a moment after the broker closed another one."""
+    """As with librdkafka: its coordinator connection ends just after the broker closed another one."""
     coordinator, fetching = Member(), Member(Conversation(client=(CLIENT[0], 40001)))
     coordinator.beats(1, 2, 3)
     fetching.beats(1.1, 2.1, 3.1)
@@ -175,7 +175,7 @@ def test_a_client_that_loses_one_connection_closes_the_others_itself(tmp_path: P
     (alone,) = Silences(capture).ends([replace(silence(0), alone=True)])
     assert alone.cause is TimeoutCause.BROKER_GONE
     assert alone.evidence == ("the broker closed its connection first, 700 ms after its last sign of life",)
-    # where another process has the same client ID, it may be that one whose connection the broker closed
+    # if another process has the same client ID, the broker may have closed the connection of that process
     assert cause(capture, 0) is TimeoutCause.PROCESS_DIED
 
 
@@ -189,7 +189,7 @@ def test_a_broker_that_answers_others_is_not_gone(tmp_path: Path) -> None:
 
 
 def test_a_process_that_goes_on_with_other_requests_lives(tmp_path: Path) -> None:
-    """Its connection with the coordinator is closed; on another one of the same process requests go on."""
+    """Its coordinator connection is closed; requests continue on another connection of the same process."""
     coordinator, fetching = Member(), Member(Conversation(client=(CLIENT[0], 40001)))
     coordinator.beats(1, 2, 3)
     coordinator.closes(3.5)
@@ -197,7 +197,7 @@ def test_a_process_that_goes_on_with_other_requests_lives(tmp_path: Path) -> Non
     capture = written(tmp_path, coordinator, fetching)
     (alone,) = Silences(capture).ends([replace(silence(0), alone=True)])
     assert alone.cause is TimeoutCause.PROCESS_LIVED
-    # where another process has the same client ID, it may be that one
+    # if another process has the same client ID, it may be that one
     assert cause(capture, 0) is TimeoutCause.PROCESS_DIED
 
 
@@ -212,7 +212,7 @@ def test_who_never_leaves_may_have_been_shut_down(tmp_path: Path, quiet: str) ->
 
 
 def test_a_former_connection_does_not_explain_it(tmp_path: Path) -> None:
-    """The member has moved to another connection, which is open still."""
+    """The member has moved to another connection, which is still open."""
     former, present = Member(), Member(Conversation(client=(CLIENT[0], 40001)))
     former.beats(1, 2)
     former.closes(2.5)
@@ -230,7 +230,7 @@ def test_a_paused_process_acknowledges_what_comes(tmp_path: Path) -> None:
 
 
 def test_the_other_connections_of_the_process_count(tmp_path: Path) -> None:
-    """Its coordinator sends a silent member nothing; the answer to its last Fetch comes on another connection."""
+    """The coordinator sends nothing to a silent member; the response to its last Fetch comes on another connection."""
     coordinator, fetching = Member(), Member(Conversation(client=(CLIENT[0], 40001)))
     coordinator.beats(1, 2, 3)
     fetching.beats(1.1, 2.9)
@@ -249,7 +249,7 @@ def test_another_process_with_the_same_client_id_proves_nothing(tmp_path: Path) 
 
 
 def test_the_last_acknowledgment_of_a_live_process_proves_nothing(tmp_path: Path) -> None:
-    """The kernel acknowledges a heartbeat's answer some 40 ms later; after that the network may be gone."""
+    """The kernel acknowledges a heartbeat response some 40 ms later; after that the network may be down."""
     member = Member()
     member.beats(1, 2, 3)
     assert cause(written(tmp_path, member)) is TimeoutCause.UNKNOWN
@@ -259,7 +259,7 @@ def test_a_process_that_goes_on_where_it_stopped_was_perhaps_paused(tmp_path: Pa
     member = Member()
     member.beats(1, 2, 3, 15, 16)
     found = end(written(tmp_path, member))
-    # nothing came for it that its host could have acknowledged: the network may have been cut
+    # nothing arrived that its host could have acknowledged: the network may have been cut
     assert (found.cause, found.certainty) == (TimeoutCause.PROCESS_PAUSED, Certainty.POSSIBLE)
     assert "network" in found.alternatives[0]
     assert not any("acknowledged what came" in each for each in found.evidence)
@@ -296,7 +296,7 @@ def test_beside_the_client_an_unreachable_broker_looks_the_same(tmp_path: Path) 
 
 @pytest.mark.parametrize("to_client", [True, False])
 def test_one_direction_that_is_lost_is_told_from_a_pause(tmp_path: Path, to_client: bool) -> None:
-    """What one side sends arrives, and is acknowledged; the acknowledgments, and all else of the other side, do not."""
+    """One side's data arrives and is acknowledged; the acknowledgments and data of the other side are lost."""
     member = Member()
     member.beats(1, 2)
     if to_client:
@@ -369,7 +369,7 @@ def test_a_death_costs_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 class TestWithoutASecondPass:
-    """Captures of pipes and rings: what connections tell at the end has to do."""
+    """Captures of pipes and rings: the final state of connections must suffice."""
 
     @pytest.fixture(autouse=True)
     def once(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +415,7 @@ def test_what_is_not_known_while_the_capture_grows_may_be_later(
 
 
 class TestProxied:
-    """A proxy's capture has no packets of the network: its kernel told the proxy of the connection."""
+    """A proxy's capture has no network packets: its kernel told the proxy the state of the connection."""
 
     @staticmethod
     def recorded(folder: Path, *samples: tuple[float, TcpSample]) -> Capture:
@@ -472,7 +472,7 @@ STOPPED, FENCED = 1_795_253_710_969_000_000, 1_795_253_716_969_000_000
     [
         ("12", (0,), TimeoutCause.PROCESS_PAUSED),
         ("raft-client-12", (3,), TimeoutCause.PROCESS_PAUSED),
-        # the others were alive, and nothing is to be explained
+        # the others were alive, so nothing needs an explanation
         ("13", (6,), TimeoutCause.UNKNOWN),
         ("raft-client-13", (5,), TimeoutCause.PROCESS_LIVED),
     ],
@@ -484,7 +484,7 @@ def test_a_stopped_broker(client: str, connections: tuple[int, ...], expected: T
 
 
 def test_a_stopped_consumer() -> None:
-    """truth/21_k430_java_sigstop.json: m2 was stopped for 12 s; the coordinator gave it up after 6."""
+    """truth/21_k430_java_sigstop.json: m2 was stopped for 12 s; the coordinator removed it after 6."""
     capture = read(DATA / "groups" / "21_k430_java_sigstop.pcap.zst")
     since, until = 1_795_254_707_813_000_000, 1_795_254_713_804_000_000
     asked = Silence("m2", "127.0.0.1", (8,), since, until)

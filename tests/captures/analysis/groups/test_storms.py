@@ -1,4 +1,4 @@
-"""Storms: which rebalances are one thing to look into."""
+"""Storms: rebalances that belong to one problem."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ APART = MOST_APART / SECOND
 
 
 def looping(count: int, *, apart: float = 30, trigger: Trigger = Trigger.MEMBER_JOINED) -> GroupTimeline:
-    """The same client joins again and again, each time with another member ID."""
+    """The same client joins over and over, each time with another member ID."""
     members = [member("m1"), *(member("crash", first=step, member=f"crash-{step}") for step in range(count))]
     return timeline(
         *(

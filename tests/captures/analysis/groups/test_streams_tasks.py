@@ -1,4 +1,4 @@
-"""Tasks of Kafka Streams, active and standby, as the instances themselves tell them."""
+"""Tasks of Kafka Streams, active and standby, against the instances' own reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDINGS = "48_k430_streams_standby", "48_k430_streams_protocol_standby"
 
 
 def parsed(said: str) -> tuple[frozenset[TopicPartition], ...]:
-    """Return the active and the standby tasks in what an instance says: ``active 0_1,1_1 standby 1_0``."""
+    """Return the active and standby tasks in an instance's report: ``active 0_1,1_1 standby 1_0``."""
     both = said.removeprefix("active").split("standby")
     pairs = ([each.partition("_") for each in listed.strip().split(",") if each] for listed in both)
     return tuple(frozenset(TopicPartition(name, int(number)) for name, _, number in part) for part in pairs)
@@ -23,7 +23,7 @@ def parsed(said: str) -> tuple[frozenset[TopicPartition], ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_members_have_the_tasks_that_their_instances_say(name: str) -> None:
-    """An instance says so when it has set its tasks up, which may take until after the next rebalance began."""
+    """An instance reports its tasks once they are set up, which may be after the next rebalance began."""
     truth = read(name)
     timeline = read_groups(str(FOLDER / f"{name}.pcap.zst"))[truth.group]
     clients = {each.member: each.client.partition("-StreamThread")[0] for each in timeline.members}

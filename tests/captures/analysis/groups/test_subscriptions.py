@@ -1,4 +1,4 @@
-"""Members that subscribed to different topics at one time, whatever they do at the end."""
+"""Members with different subscriptions at one time, whatever they do at the end."""
 
 from __future__ import annotations
 

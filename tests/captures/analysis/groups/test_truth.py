@@ -1,7 +1,6 @@
-"""The rebalances of every recording are those that happened: none missed, none invented, each for its reason.
+"""The rebalances of every recording are those that happened: none missed, none invented, each with its cause.
 
-What happened is taken from what was written down when the recordings were made (:mod:`.truth`), never from what the
-program says of them.
+The truth comes from notes made during recording (:mod:`.truth`), never from the output of the program.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tests.captures.analysis.groups.truth import FOLDER, SECOND, ExpectedRebalan
 
 @cache
 def told(name: str) -> dict[str, GroupTimeline]:
-    """Return what the program tells of the groups in a recording."""
+    """Return the program's groups of a recording."""
     return read_groups(str(FOLDER / f"{name}.pcap.zst"))
 
 
@@ -28,7 +27,7 @@ def stories(name: str) -> list[Rebalance]:
 
 
 def of(name: str) -> list[tuple[ExpectedRebalance, Rebalance]]:
-    """Return the pairs of a recording; a test of nothing would hold."""
+    """Return the pairs of a recording; fail if there are none."""
     both = pairs(rebalances(name), stories(name))
     assert both, listing(rebalances(name), stories(name))
     return both
@@ -70,7 +69,7 @@ def test_what_else_joined_in(name: str) -> None:
 
 
 UNSEEN = {("46_k430_broker_killed", 4)}
-"""Sessions that ended after the broker had loaded the group and before it took connections: no packet tells when."""
+"""Sessions that ended between the broker's loading of the group and its first connections: no packet shows when."""
 
 
 @pytest.mark.sample(3)
@@ -136,12 +135,12 @@ def test_what_moved_went_from_whom_had_it_to_whom_has_it(name: str) -> None:
             each.tp: (_name(timeline, truth, each.before), _name(timeline, truth, each.after))
             for each in story.moved
         }
-        # a process that comes back is another member, but nobody else
+        # a process that returns is another member, but not another client
         others = {place: both for place, both in moved.items() if both[0] != both[1]}
         assert others == changed, listing([expected], [story])
 
 
-#: after which a member has nothing any more
+#: after which a member has no partitions
 GOING = {
     Trigger.MEMBER_LEFT,
     Trigger.SESSION_TIMEOUT,
@@ -152,7 +151,7 @@ GOING = {
 
 
 def _goes_on(truth: Truth, has: dict[TopicPartition, str], expected: ExpectedRebalance) -> bool:
-    """Change who has what as it was after a rebalance; tell whether that is known of every member."""
+    """Update who has what after a rebalance; return whether that is known of every member."""
     gone = (
         Trigger.MEMBER_LEFT,
         Trigger.SESSION_TIMEOUT,
@@ -178,7 +177,7 @@ def test_every_trigger_is_among_the_recordings() -> None:
     assert set(Trigger) - triggers == {Trigger.UNKNOWN, Trigger.KPROXY_INTERVENED}
 
 
-#: recording, generation, and who had been kept busy then
+#: recording, generation, and members that were kept busy then
 SLOW = [
     ("21_k430_java_blocked_rebalance", 2, "m2"),
     ("41_k430_subscription_while_slow", 4, "m2"),
@@ -205,7 +204,7 @@ def test_the_coordinators_are_those_that_there_were(name: str) -> None:
     brokers = [each.broker for each in told(name)[read(name).group].coordinators]
     events = read(name).events
     killed = [event for event in events if event.get("who", "").startswith("broker ")]
-    # a controller that is killed is a broker, too, and may be the coordinator
+    # a killed controller is also a broker, and may be the coordinator
     perhaps = [
         event for event in events if event["what"] == "SIGKILL" and event["who"].startswith("controller ")
     ]
@@ -226,7 +225,7 @@ def test_it_is_known_why_members_were_silent(name: str) -> None:
             assert end is not None
             if (
                 name == "52_k430_host_frozen"
-            ):  # its clock went on, and its client had nothing to say: no packet decides
+            ):  # its clock went on, and its client had nothing to send: no packet decides
                 assert end.certainty is Certainty.POSSIBLE
                 assert any("suspended" in other for other in end.alternatives)
             else:

@@ -169,7 +169,7 @@ def test_a_rebalance_that_goes_on() -> None:
 
 @pytest.mark.slow
 def test_every_module_can_be_imported_first() -> None:
-    # each in a process of its own memory, forked before any of them is imported
+    # each in a separate process, forked before any of them is imported
     script = (
         "import os, pkgutil, importlib, sys\n"
         "import captures.analysis, numpy\n"

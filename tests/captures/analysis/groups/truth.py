@@ -1,10 +1,9 @@
-"""The rebalances that happened in the recordings of ``tests/data/groups``, made from what was written down beside them.
+"""The rebalances that happened in the recordings of ``tests/data/groups``, derived from the notes beside them.
 
-``truth/NAME.json`` holds what was done to whom and when, what the listeners of the clients said, and, for recordings
-of Kafka 3.9 and 4.x, the lines of the coordinator's own log. :func:`rebalances` makes a list of
-:class:`ExpectedRebalance` from it and never looks at the recording: by the log (:mod:`.by_log`,
-:mod:`.by_epochs`) or, for brokers that logged nothing, by the events (:mod:`.by_events`). What neither tells is in
-:data:`EXCEPTIONS`, each with its reason.
+``truth/NAME.json`` has what was done to whom and when, the listener events of clients, and, for recordings of Kafka 3.9
+and 4.x, the lines of the coordinator's own log. :func:`rebalances` derives a list of :class:`ExpectedRebalance` from it
+and never reads the recording: from the log (:mod:`.by_log`, :mod:`.by_epochs`) or, for brokers that logged nothing,
+from the events (:mod:`.by_events`). Anything in neither is in :data:`EXCEPTIONS`, each with its reason.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruthEvent:
-    """One thing that led to a rebalance.
+    """A cause of a rebalance.
 
-    :ivar who: names of the clients of which one did it, or had it done to it; empty if it was none
-    :ivar member: member ID, where the log tells it
-    :ivar why: of a session timeout, what was done to the member; None if nothing was, or it is something else
-    :ivar told: whether a message on the wire names it; where it is false, nobody can be sure
+    :ivar who: names of the candidate clients, one of which caused or suffered it; empty for none
+    :ivar member: member ID, if the log has it
+    :ivar why: for a session timeout, what was done to the member; None if nothing was, or for other causes
+    :ivar told: whether a message on the wire names it; otherwise nobody can be sure
     """
 
     trigger: Trigger
@@ -42,16 +41,16 @@ class TruthEvent:
 
 @dataclass(slots=True, kw_only=True)
 class ExpectedRebalance:
-    """One rebalance that happened.
+    """A rebalance that happened.
 
-    :ivar generation: that it led to, or epoch; None if it is not known, or it did not end
-    :ivar causes: what led to it, that which opened it first
-    :ivar openers: how many of the causes may as well be told as that which opened it
-    :ivar perhaps: what may be named among the causes as well
-    :ivar earliest: seconds since the epoch: it began then at the earliest
-    :ivar latest: seconds since the epoch, likewise
-    :ivar size: members after it; None if it is not known
-    :ivar assigned: name of a client -> what its listener said it had afterwards; of those that said something
+    :ivar generation: the resulting generation or epoch; None if unknown, or if it did not end
+    :ivar causes: its causes, the one that opened it first
+    :ivar openers: number of causes that may be reported as the one that opened it
+    :ivar perhaps: additional causes that may be reported
+    :ivar earliest: earliest beginning, in seconds since the epoch
+    :ivar latest: latest beginning, likewise
+    :ivar size: members after it; None if unknown
+    :ivar assigned: name of a client -> its partitions afterwards by its listener, for clients that reported any
     """
 
     generation: int | None
@@ -77,7 +76,7 @@ class ExpectedRebalance:
 
 @dataclass(slots=True)
 class Truth:
-    """What was written down beside a recording."""
+    """The notes beside a recording."""
 
     name: str
     group: str
@@ -90,18 +89,18 @@ class Truth:
     other_logs: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
 
     def instance(self, who: str) -> str:
-        """Return the instance ID that a client was given, or else its name: a static member goes by the former."""
+        """Return the instance ID of a client, or else its name: a static member is known by the former."""
         return next((name for name, each, _ in self._instances() if each == who), who)
 
     def called(self, client: str, instance: str | None) -> str:
-        """Return what :meth:`instance` returns, for a member as the wire tells it."""
+        """Return what :meth:`instance` returns, for a member as named on the wire."""
         known = {each for each, _, _ in self._instances()}
         return instance if instance in known else client.partition("-StreamThread")[0]
 
     def of_instance(self, instance: str, time: float, *, place: int = 0) -> str:
-        """Return the client that had an instance ID at a time; the ID itself if it was given to none.
+        """Return the client that had an instance ID at a time; the ID itself if no client had it.
 
-        :param place: 1 for the one before
+        :param place: 1 for the previous one
         """
         given = [
             each for name, each, since in reversed(self._instances()) if name == instance and since <= time
@@ -109,7 +108,7 @@ class Truth:
         return given[place] if place < len(given) else instance
 
     def memberships(self, who: str, time: float) -> bool:
-        """Whether the process of a client runs at a time, and has not been asked to end."""
+        """Return whether the process of a client runs at a time, and has not been asked to end."""
         done = [event["what"] for event in self.events if event["t"] <= time and event.get("who") == who]
         spawned = [place for place, what in enumerate(done) if what == "spawn"]
         return bool(spawned) and not set(done[spawned[-1] :]) & {"SIGKILL", "clean close", "process ended"}
@@ -123,7 +122,7 @@ class Truth:
         ]
 
     def process_names(self) -> dict[str, str]:
-        """Return the name under which something was done to a process -> the name that its client gave itself."""
+        """Return the name under which something was done to a process -> the client's own name."""
         started = {event["who"] for event in self.events if event["what"].split()[0] in ("start", "starting")}
         names = {name: name for name in started}
         for event in self.events:
@@ -135,7 +134,7 @@ class Truth:
 
 @cache
 def read(name: str, folder: Path = FOLDER) -> Truth:
-    """Return what was written down beside the recording ``NAME.pcap.zst``."""
+    """Return the notes beside the recording ``NAME.pcap.zst``."""
     raw = json.loads((folder / "truth" / f"{name}.json").read_text(encoding="utf-8"))
     return Truth(
         name=name,
@@ -155,7 +154,7 @@ def _lines(log: list[dict[str, Any]]) -> list[tuple[float, str]]:
 
 
 def silenced(truth: Truth, who: frozenset[str], since: float, until: float) -> TimeoutCause | None:
-    """Return what was done to a client between two times so that it fell silent; None if nothing was."""
+    """Return what silenced a client between two times; None if nothing did."""
     names = truth.process_names()
     latest = None
     for event in truth.events:
@@ -180,7 +179,7 @@ def silenced(truth: Truth, who: frozenset[str], since: float, until: float) -> T
 
 
 def is_slow(truth: Truth, who: frozenset[str], time: float) -> bool:
-    """Whether the application of a client was busy at a time, and did not poll."""
+    """Return whether the application of a client was busy at a time, and did not poll."""
     slow = False
     for event in truth.events:
         if event["t"] <= time and event.get("who") in who:
@@ -188,9 +187,9 @@ def is_slow(truth: Truth, who: frozenset[str], time: float) -> bool:
     return slow
 
 
-# ---------------------------------------------------------------- what listeners said
+# ---------------------------------------------------------------- listener events
 def places(said: str) -> frozenset[TopicPartition]:
-    """Return the partitions in what a listener said, in the way of any of the clients."""
+    """Return the partitions in a listener event, in the format of any client."""
     if said.startswith("{"):
         told = json.loads(said).get("memberAssignment", {})
         return frozenset(
@@ -215,9 +214,9 @@ def places(said: str) -> frozenset[TopicPartition]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a listener said: that its client has been given partitions, and what it has now.
+    """A listener event: a client's new partitions, and all that it has now.
 
-    :ivar gave_up: what it had given up since it said so the last time
+    :ivar gave_up: partitions given up since its last event
     """
 
     time: float
@@ -227,7 +226,7 @@ class Said:
 
 
 def said(truth: Truth) -> list[Said]:
-    """Return what the listeners said, in the order of time."""
+    """Return the listener events in order of time."""
     has: dict[str, frozenset[TopicPartition]] = {}
     gave_up: dict[str, frozenset[TopicPartition]] = {}
     found = []

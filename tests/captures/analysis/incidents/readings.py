@@ -1,7 +1,7 @@
-"""The incidents and rebalances of a capture, as each way to read it gives them.
+"""The incidents and rebalances of a capture, from each way to read it.
 
 Exchanges of a growing capture are numbered as they complete, so numbers in its answers are translated to those of one
-reading. Which exchange shows a finding first depends on that order too: the evidence of findings is not compared.
+reading. Which exchange shows a finding first also depends on that order, so the evidence of findings is not compared.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _LOOKS = 8
 """Blocks from one look at the answers so far to the next."""
 _MENTIONED = re.compile(r"(?<=#)\d+")
 _NUMBERS = ("evidence", "number", "exchange")
-"""JSON keys of numbers of exchanges."""
+"""JSON keys of exchange numbers."""
 
 
 async def differences(path: Path, folder: Path) -> list[str]:
-    """Return the readings of a file that differ from one reading by columns, and the tables of its byte ranges.
+    """Return the readings of a file that differ from a reading by columns, and the tables of its byte ranges.
 
     :param folder: for temporary files
     """
@@ -87,7 +87,7 @@ def by_columns(path: Path) -> Answers:
 
 
 def by_exchanges(path: Path) -> Answers:
-    """Return the answers of the tables, which add exchanges one by one."""
+    """Return the answers of the tables, to which exchanges are added one by one."""
     reader = _read(path)
     diagnosis = _diagnosis(reader)
     for exchange in reader:
@@ -96,7 +96,7 @@ def by_exchanges(path: Path) -> Answers:
 
 
 def followed(path: Path, folder: Path) -> Answers:
-    """Return the last answers of ``--follow`` for a file that arrives by a pipe, made in `folder`."""
+    """Return the last answers of ``--follow`` for a file that arrives through a pipe, made in `folder`."""
     identities: dict[int, object] = {}
     with _piped(path, folder) as pipe:
         capture = open_capture(str(pipe), _BLOCK)
@@ -119,7 +119,7 @@ async def in_session(path: Path) -> Answers:
 
 
 async def in_live_session(path: Path, folder: Path) -> Answers:
-    """Return the last answers of the views for a file that arrives by a pipe, made in `folder`, while they are open."""
+    """Return the last answers of the views, while open, for a file that arrives through a pipe, made in `folder`."""
     with _piped(path, folder) as pipe:
         session = session_of(pipe)
         session.start()

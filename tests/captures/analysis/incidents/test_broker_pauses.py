@@ -1,4 +1,4 @@
-"""Brokers that answered nothing on one connection for a while."""
+"""Brokers that sent no responses on one connection for a while."""
 
 from __future__ import annotations
 

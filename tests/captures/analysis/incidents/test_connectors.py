@@ -1,4 +1,4 @@
-"""Restarted tasks of connectors, and the incidents of workers that they belong to."""
+"""Restarted tasks of connectors, and the worker incidents that they belong to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def incident(kind: IncidentKind, group: str, begin: int, end: int | None) -> Inc
         (30, 125, True),
         (30, 200, False),
         (None, 390, True),
-        (None, 500, False),  # the worker has not come back, and its tasks no longer wait for it
+        (None, 500, False),  # the worker has not returned, and its tasks no longer wait for it
     ],
 )
 def test_tasks_belong_to_a_worker_while_they_wait_for_it(

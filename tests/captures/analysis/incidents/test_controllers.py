@@ -1,4 +1,4 @@
-"""Controllers that moved, by exchanges made by hand."""
+"""Controller changes, with synthetic exchanges."""
 
 from __future__ import annotations
 

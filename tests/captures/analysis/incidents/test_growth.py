@@ -1,4 +1,4 @@
-"""What it costs to find incidents grows as the capture does, and not faster."""
+"""The cost of finding incidents is linear in the size of the capture."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.lanes.hostile.crowds import broker_restarts, expelled
 pytestmark = pytest.mark.slow
 
 FEW, TIMES = 200, 3
-"""Few are more than the connections that are looked at for one silence, where several may be of one process."""
+"""Few is more than the number of connections checked per silence when several may belong to one process."""
 
 
 def steps(path: Path, chunks: Iterable[bytes]) -> int:
-    """How many functions are called, and generators asked, to find the incidents of a capture."""
+    """Return how many functions are called and generators resumed to find the incidents of a capture."""
     path.write_bytes(b"".join(chunks))
     capture = open_capture(str(path))
     capture.read()

@@ -1,4 +1,4 @@
-"""Lag that grew because of an incident."""
+"""Lag caused by an incident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Periods are found by bisection as they are by looking at each."""
+"""Bisection finds the same periods as a check of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incidents, rebalances and their causes are the same however a capture is read: at once, live, in the UI, by Spark."""
+"""Incidents, rebalances and their causes are the same in all readings: at once, live, in the UI, by Spark."""
 
 from __future__ import annotations
 

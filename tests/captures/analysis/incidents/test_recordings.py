@@ -1,4 +1,4 @@
-"""Incidents of recordings, as they happened by what was written down beside them (``tests/lanes/groups.py``)."""
+"""Incidents of recordings, against the notes beside them (``tests/lanes/groups.py``)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_broker_that_is_restarted_is_one_incident(name: str, how: str) -> None
     assert outage.end - ended > 12 * SECOND
     kinds = {each.kind for each in outage.consequences}
     assert {"rebalance", "stop", "finding"} <= kinds
-    # all rebalances but those of joining in the beginning and of leaving in the end
+    # all rebalances except those of joining at the beginning and leaving at the end
     assert all(each.time > outage.begin for each in outage.rebalances)
 
 
@@ -128,7 +128,7 @@ def test_brokers_that_waited_for_the_one_that_may_have_paused_are_its_consequenc
     ["captures/35_k282_sasl_plain", "findings/24_k430_java_oauth_expired", "findings/25_k430_quota_java"],
 )
 def test_refused_clients_and_quotas_are_no_incident_of_the_broker(path: str) -> None:
-    """A broker that closes connections of refused clients is up, and one that throttles a producer does not pause."""
+    """A broker that closes connections of refused clients is up, and one that throttles a producer is not paused."""
     assert diagnosed(FOLDER.parent / f"{path}.pcap.zst").incidents == []
 
 
@@ -152,7 +152,7 @@ def test_a_rebalance_is_a_sentence_without_the_reason_that_its_incident_has() ->
 
 
 def test_partitions_stand_still_and_lag_because_of_a_broker_without_a_rebalance() -> None:
-    """m2 led 2 and 5 at that broker; nobody consumed them until another led them."""
+    """m2 had 2 and 5, led by that broker; nobody consumed them until another broker led them."""
     (outage,) = incidents("46_k430_coordinator_back")
     assert not outage.rebalances
     by_kind = {each.kind: each.sentence for each in outage.consequences}
@@ -221,7 +221,7 @@ def test_a_member_that_dies_again_and_again_is_one_incident() -> None:
 
 @pytest.mark.slow
 def test_tasks_that_connect_starts_anew_are_no_deployment() -> None:
-    """The truth of both recordings says what was done to connectors and workers."""
+    """The truth files of both recordings have what was done to connectors and workers."""
     changed = incidents("47_k430_connect_changes")
     assert {each.kind for each in changed} == {IncidentKind.CONNECTOR_RESTART}
     because = ["connector sink1 was reconfigured", "w2 joined", "w2 left"]
@@ -232,7 +232,7 @@ def test_tasks_that_connect_starts_anew_are_no_deployment() -> None:
 
 @pytest.mark.slow
 def test_a_finding_stands_with_the_incident_that_it_was_seen_in() -> None:
-    """The internal topics of Streams come up half a minute before a member is closed."""
+    """The internal topics of Streams are created half a minute before a member is closed."""
     topics, away, *_ = incidents("21_k430_streams_classic")
     assert (topics.kind, away.kind) == (IncidentKind.TOPIC_CHANGE, IncidentKind.MEMBER_ABSENCE)
     assert not [each for each in topics.consequences if each.rule]
@@ -273,7 +273,7 @@ def test_one_thing_that_happened_is_one_incident(name: str, kind: IncidentKind, 
     "name", ["21_k430_ck_maxpoll", "21_k430_ck_fenced_instance", "41_k430_instance_fenced", "41_k430_stuck"]
 )
 def test_what_has_other_reasons_is_no_incident(name: str) -> None:
-    """Slow polls and instance IDs that are used twice are findings."""
+    """Slow polls and duplicate instance IDs are findings."""
     assert incidents(name) == []
 
 
@@ -315,7 +315,7 @@ def test_nothing_is_told_after_the_end_of_the_capture() -> None:
 
 
 def test_an_outage_of_the_network_is_not_told_of_the_broker_too() -> None:
-    """At the member's host, answers of the broker are late, and the member is silent: one outage."""
+    """At the member's host, the broker's responses are late and the member is silent: one outage."""
     path = AT_HOSTS / "48_k430_network_cut_to_broker-at-m2.pcap.zst"
     (outage,) = diagnosed(path).incidents
     assert outage.kind is IncidentKind.NETWORK_OUTAGE
@@ -332,13 +332,13 @@ def test_a_member_that_does_not_learn_of_its_removal_shows_a_network_outage(name
     (outage,) = diagnosed(AT_HOSTS / f"{name}-at-m2.pcap.zst").incidents
     assert (outage.kind, outage.certainty) == (IncidentKind.NETWORK_OUTAGE, Certainty.INFERRED)
     assert outage.end is not None
-    # it begins with the first request after the cut, and ends with the first retransmission that is acknowledged
+    # it begins with the first request after the cut, and ends with the first acknowledged retransmission
     assert outage.begin / SECOND == pytest.approx(cut, abs=1.5)
     assert back < outage.end / SECOND < back + 6
 
 
 def test_a_suspended_host_is_no_cut_network() -> None:
-    """Its TCP timestamps stood still; those of a host whose network is cut go on."""
+    """Its TCP timestamps stood still; those of a host whose network is cut continue."""
     (pause,) = incidents("51_k430_host_suspended")
     assert (pause.kind, pause.certainty) == (IncidentKind.PROCESS_PAUSE, Certainty.INFERRED)
     assert "the TCP clock of its host stood still for 12.5 s" in pause.sentence
@@ -348,7 +348,7 @@ def test_a_suspended_host_is_no_cut_network() -> None:
 
 
 def test_a_host_that_stands_still_while_its_clock_continues_may_be_a_cut_network() -> None:
-    """Of a Java client and of librdkafka: neither had queued requests when it continued."""
+    """With a Java client and librdkafka: neither had queued requests when it resumed."""
     for outage in incidents("52_k430_host_frozen"):
         assert (outage.kind, outage.certainty) == (IncidentKind.NETWORK_OUTAGE, Certainty.POSSIBLE)
         assert outage.alternatives == ("its host was suspended while its clock went on",)

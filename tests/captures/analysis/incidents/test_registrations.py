@@ -1,4 +1,4 @@
-"""Lives of brokers, by exchanges with their controller made by hand."""
+"""Broker registrations, with synthetic exchanges with their controller."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_broker_that_asks_to_shut_down_is_told_without_connections(capture: Ca
 def test_a_broker_without_heartbeats_or_metadata_may_have_paused(
     capture: Capture, metadata: int, count: int
 ) -> None:
-    """One that knows newer metadata spoke to another controller meanwhile."""
+    """A broker with newer metadata talked to another controller meanwhile."""
     found = list(told(beat(4, 7, 6), beat(6, 7, 10), beat(19, 7, metadata)).pauses(capture, [], NODES))
     assert [(each.begin, each.end) for each in found] == [(6 * SECOND, 19 * SECOND)] * count
     assert all(each.certainty is Certainty.POSSIBLE and each.alternatives for each in found)

@@ -1,4 +1,4 @@
-"""Which members are of different applications, counted, is what comparing each with each finds."""
+"""The count of members of different applications equals that of a pairwise comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that changed, by exchanges made by hand."""
+"""Changed topics, with synthetic exchanges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exchanges of producers and consumers made by hand, of topic ``orders-eu``."""
+"""Synthetic exchanges of producers and consumers of topic ``orders-eu``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEGIN = 1_000_000_000
 
 
 def batch(*values: str, base: int = 0, timestamp: int = 5, **header: Any) -> bytes:
-    """Return a batch of records whose key is ``k``, one for each value."""
+    """Return a batch of records with key ``k``, one for each value."""
     records = [Record(base + index, timestamp, b"k", value.encode()) for index, value in enumerate(values)]
     return build_batch(records, **header)
 
@@ -31,7 +31,7 @@ def produce(
     topic: str = TOPIC,
     **fields: Any,
 ) -> Exchange:
-    """Make a Produce, sent so many ms after the beginning; without a base offset it is not answered."""
+    """Make a Produce, sent this many ms after the beginning; without a base offset it is not answered."""
     data = [{"name": topic, "partition_data": [{"index": 3, "records": records}]}]
     request = {"transactional_id": fields.pop("transaction", None), "acks": acks, "topic_data": data}
     fields |= {"time": BEGIN + at * MS, "number": fields.get("number", at + 1)}
@@ -94,7 +94,7 @@ def commit(
 
 
 def told(sought: RecordQuery, exchanges: Sequence[Exchange], names: Any = lambda _: None) -> JourneyResult:
-    """Return what exchanges tell of what is sought."""
+    """Return the journeys of the records sought in exchanges."""
     journeys = Journeys(sought, names)
     for each in exchanges:
         journeys.add(each)

@@ -1,4 +1,4 @@
-"""Ranges of offsets, and what covered them first."""
+"""Ranges of offsets, and the first that covered them."""
 
 from __future__ import annotations
 

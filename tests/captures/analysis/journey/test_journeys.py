@@ -1,4 +1,4 @@
-"""The way of single records, by exchanges made by hand; ``test_question_truth_journey`` has recordings."""
+"""Journeys of single records in synthetic exchanges; ``test_question_truth_journey`` has recordings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names_of(found: Journey) -> list[str]:
 def test_a_record_from_its_producer_to_a_commit() -> None:
     found = one(
         [
-            # it waits for records: it is numbered before them
+            # it waits for records, so it has a lower number than they do
             fetch(120, batch("a", "b", "c", base=120), at=0, latency=13 * MS, ends=(123, 123)),
             produce(batch("a", "b", "c"), 120, at=10),
             commit(123, at=40),
@@ -146,7 +146,7 @@ def test_the_checksum_tells_the_offset_where_no_answer_does() -> None:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_old_message_sets(magic: Any, codec: Codec) -> None:
     sent = build_batch([Record(n, 5, None, b"%d" % n) for n in range(3)], magic=magic, codec=codec)
-    # brokers write offsets of magic 0 absolute, of magic 1 relative to the wrapper, which has the last one
+    # brokers write absolute offsets with magic 0; with magic 1, relative to the wrapper, which has the last one
     first = 0 if magic and codec else 120
     inner = [Record(first + n, 5, None, b"%d" % n) for n in range(3)]
     stored = build_batch(inner, magic=magic, codec=codec, last_offset=122 if codec else None)
@@ -158,7 +158,7 @@ def test_old_message_sets(magic: Any, codec: Codec) -> None:
         found = one(exchanges)
         assert found.record is not None
         assert found.record.value == b"1"
-        # what is not compressed is a batch of its own
+        # uncompressed messages are batches of their own
         assert found.batch.index == (1 if codec or found.attempts else 0)
 
 
@@ -257,7 +257,7 @@ def txn_commit(offset: int, *, at: int) -> Exchange:
 def test_offsets_of_a_transaction_count_once_it_is_committed() -> None:
     brought = fetch(120, batch("a", "b", base=120), at=1)
     aborted = [brought, txn_commit(122, at=5), end_txn(at=6, commit=False)]
-    # the client of a transaction is not the consumer: no group is known of its fetches
+    # the client of a transaction is not the consumer: the group of its fetches is unknown
     assert [each.commit for each in one(aborted).groups] == [None]
     found = one([*aborted, txn_commit(122, at=15), end_txn(at=16, commit=True)])
     done = next(each.commit for each in found.groups if each.group == "g")
@@ -287,7 +287,7 @@ def test_a_topic_whose_name_is_told_later() -> None:
     assert journeys.result().journeys == []
     journeys.add(produce(batch("a", "b"), 120, at=0))
     known[TOPIC_ID] = TOPIC
-    for _ in range(2):  # asked again, as by a view that is drawn anew
+    for _ in range(2):  # requested again, as by a view that is redrawn
         (found,) = journeys.result().journeys
         assert (len(found.attempts), len(found.groups), len(found.groups[0].deliveries)) == (1, 1, 1)
 

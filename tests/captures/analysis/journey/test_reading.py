@@ -1,4 +1,4 @@
-"""What is told of a capture of which only the needed fields are decoded is what all of it tells."""
+"""A capture of which only the needed fields are decoded gives the same journeys as a full decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people write to say which record they mean."""
+"""Queries that select records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_records_by_their_content(sought: RecordQuery, *, fits: bool) -> None:
     assert sought.fits(RECORD) == fits
     for codec in (Codec.NONE, Codec.GZIP):
         (batch,) = batches(build_batch([RECORD], codec=codec))
-        # what is compressed may hold anything
+        # compressed data may hold anything
         assert sought.may_hold(batch) or not fits
         assert codec == Codec.NONE or sought.may_hold(batch)
 

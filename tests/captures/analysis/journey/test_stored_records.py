@@ -35,7 +35,7 @@ def test_every_record_is_found_where_kafkas_tool_has_it() -> None:
         for batch in dumped((DATA / "prices-0.dump").read_text())
         for record in batch.records
     }
-    # the order of journeys is that of the output
+    # journeys are in the order of the output
     for offset, journey in zip(
         reversed(range(580)), with_logs([*map(_journey, reversed(range(580)))], surveys), strict=True
     ):

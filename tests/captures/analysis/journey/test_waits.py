@@ -1,4 +1,4 @@
-"""How long all records of a topic wait, and what groups get twice or not at all."""
+"""How long the records of a topic wait, and which ones groups get twice or never."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_records_without_an_offset_are_sent_or_refused() -> None:
     )
     assert (found.sent, found.acknowledged, found.resent, found.refused) == (4, 2, 2, 1)
     assert found.waits is not None
-    # from the first time it was sent
+    # from the time it was first sent
     assert (found.waits.count, found.waits.max) == (2, 12 * MS)
 
 
@@ -136,7 +136,7 @@ def test_share_groups_settle_records_one_by_one() -> None:
     group = only(waits([share(0, 10, [], 1), share(1, 20, accepted, 0), share(2, 30, [], 2)]))
     assert (group.group, group.shares, group.records) == ("s", True, 2)
     assert group.settled is not None
-    # one was accepted, the other released, and delivered again
+    # one was accepted, the other released and redelivered
     assert (group.settled.count, group.settled.max) == (1, 10 * MS)
     assert [(each.first, each.last, each.times) for each in group.refetched] == [(100, 101, 2)]
 

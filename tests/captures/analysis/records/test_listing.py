@@ -1,4 +1,4 @@
-"""The records of recorded exchanges, against what kafka-python reads from the same bytes."""
+"""The records of recorded exchanges, against those that kafka-python reads from the same bytes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_records_are_those_that_kafka_python_reads(name: str) -> None:
     assert not listing.beyond
 
 
-# ------------------------------------------------------------ what is known beyond the bytes
+# ------------------------------------------------------------ beyond the bytes
 def test_produced_records_of_an_aborted_transaction_are_marked() -> None:
     found, _ = listed(TRANSACTIONS)
     assert {each.committed for each in found if each.offset is not None and each.offset < 10} == {True}

@@ -1,4 +1,4 @@
-"""What makers take from bodies that recordings do not have."""
+"""Column values from bodies that recordings do not have."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_name_that_is_told_later_serves_what_came_before():
     told(TopicNames(knowledge), metadata)
     assert topics_of(topics) == [["orders"], ["orders"]]
     first, second = (topics.column("topics")[row].tolist() for row in (0, 1))
-    assert first == second  # one code, so that texts are asked once
+    assert first == second  # one code, so that each text is looked up once
 
 
 def test_a_topic_by_name_and_by_id_is_one():
@@ -64,7 +64,7 @@ def test_a_topic_by_name_and_by_id_is_one():
 
 def test_expected_errors_stand_apart():
     errors = Errors()
-    # a member without an ID is given one, and joins again (KIP-394)
+    # a member without an ID is given one, and rejoins (KIP-394)
     first_join = parts(11, 9, {"member_id": ""}, {"error_code": 79, "members": []})
     again = parts(11, 9, {"member_id": "m-1"}, {"error_code": 79, "members": []})
     told(errors, first_join, again, None)

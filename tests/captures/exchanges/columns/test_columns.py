@@ -1,7 +1,7 @@
 """Columns by projection against the full decode, on every recorded capture.
 
-What the exchanges have to say is computed here from fully decoded bodies by :mod:`captures.meaning`, which is tested
-against the reference elsewhere.
+The expected values are computed here from fully decoded bodies by :mod:`captures.meaning`, which is tested against the
+reference elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMPARED = {name for name in COLUMNS if name.partition("_")[0] not in TABLES} - 
 
 
 def of_full_decode(capture):
-    """For each column the value of every exchange, by row of the table."""
+    """Return the value of every exchange for each column, by row of the table."""
     values = [{} for _ in range(len(capture.table))]
     reader = ExchangeReader(capture, annotate=False, summary=False)
     exchanges = list(reader)
@@ -55,7 +55,7 @@ def of_full_decode(capture):
         asked = (x.request.value if x.request and x.api_key is not None else None) or {}
         state = asked.get("replica_state") or asked
         response = (x.response.value if x.response and x.api_key is not None else None) or {}
-        throttle = response.get("throttle_time_ms")  # None too where the message was cut off before it
+        throttle = response.get("throttle_time_ms")  # also None if the message was cut off before it
         values[x.row] = {
             "time": x.time,
             "latency": NO_VALUE if x.latency is None else x.latency,
@@ -97,7 +97,7 @@ def of_full_decode(capture):
 
 
 def of_calls(x, request, response):
-    """What a member says to its coordinator."""
+    """The calls of a member to its coordinator."""
     found = {"member": None, "call": None, "session_timeout_ms": NO_VALUE}
     if x.api_key not in (8, 11, 12, 13, 14, 68, 76, 88):
         return found
@@ -114,7 +114,7 @@ def of_calls(x, request, response):
 
 
 def of_flows(x, names):
-    """Topic, partition, bytes, batches, records, uncounted and markers of what an exchange carries and asks for."""
+    """Topic, partition, bytes, batches, records, uncounted and markers in an exchange."""
     bodies = [(body.value if body else None) or {} for body in (x.request, x.response)]
     found = []
     if x.api_key in (1, 78):
@@ -136,7 +136,7 @@ def of_flows(x, names):
 
 
 def codec_of(data):
-    """The codec of a records field of whole batches of magic 2 that have the same, else -1."""
+    """The codec of a records field if all its batches are whole, of magic 2, and use the same one, else -1."""
     batches = record_set(data or b"").batches
     codecs = {batch.codec for batch in batches if batch.magic == 2}
     whole = sum(batch.size for batch in batches if batch.magic == 2) == len(data or b"")
@@ -144,7 +144,7 @@ def codec_of(data):
 
 
 def of_offsets(x, names):
-    """How far an exchange is in each partition, and of which session it is."""
+    """The position of an exchange in each partition, and its session."""
     request, response = (
         (body.value if body and x.api_key in (0, 1, 8) else None) or {} for body in (x.request, x.response)
     )
@@ -192,7 +192,7 @@ def of_offsets(x, names):
 
 
 def of_headers(x):
-    """What batches have, and what stands beside them."""
+    """The headers of batches, and their partitions' other fields."""
     request, response = ((body.value if body else None) or {} for body in (x.request, x.response))
     if x.api_key not in (0, 1, 78):
         request = response = {}
@@ -228,7 +228,7 @@ def of_headers(x):
 
 
 def of_batches(fields):
-    """Records, batches and bytes, the way the summary counts them."""
+    """Records, batches and bytes, counted as in the summary."""
     found = payload(fields)
     partial = 0
     for data in fields:
@@ -239,7 +239,7 @@ def of_batches(fields):
 
 
 def by_row(columns, name):
-    """A column as plain values, texts in place of codes."""
+    """A column as plain values, with texts in place of codes."""
     if name in TABLES:
         each = [lists(columns.ragged(f"{name}_{part}")) for part in TABLES[name]]
         texts = columns.texts(f"{name}_topics")

@@ -1,4 +1,4 @@
-"""Where a moment is on the picture of a group."""
+"""Positions of times in the picture of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which member is in which lane."""
+"""The lanes of members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page: what is on it, that it is whole, and that nothing of a capture becomes markup."""
+"""The page: its content and completeness, and that nothing from a capture becomes markup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = "\"><script>alert(1)</script>\x1b[31m\u202e&amp;'"
 
 
 class Tags(HTMLParser):
-    """Checks that every element is closed, and collects what there is."""
+    """Checks that every element is closed, and collects the elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ def test_quiet_hours_are_folded() -> None:
     found = pictures(text)
     assert len(found) > 1
     assert sum(classes(each).count("fold") for each in found) == 24
-    assert "2026-09-22 14:13:20.000" in text  # of what goes over midnight, dates are told
+    assert "2026-09-22 14:13:20.000" in text  # spans over midnight show dates
 
 
 def test_a_picture_of_part_of_the_time() -> None:

@@ -1,4 +1,4 @@
-"""Folders of tables made by hand: rows say what matters to a test, columns that they leave out have plain values."""
+"""Synthetic folders of tables: rows have the values a test needs, other columns have defaults."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Row = dict[str, Any]
 
 
 def at(seconds: float) -> int:
-    """Return a moment of the tables, in ns since the epoch."""
+    """Return a time in the tables, in ns since the epoch."""
     return BEGIN + round(seconds * SECOND)
 
 
 def exchange(number: int, seconds: float, api: str = "Produce", **more: Any) -> Row:
-    """Return a row of an exchange that took a millisecond and was answered without an error."""
+    """Return a row of an exchange that took a millisecond and had no error."""
     row = {
         "number": number,
         "time_ns": at(seconds),

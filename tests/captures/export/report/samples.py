@@ -1,4 +1,4 @@
-"""A folder in which something is wrong of everything, with numbers that are known."""
+"""A folder with every kind of problem, with known numbers."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def rebalances() -> list[Row]:
 
 
 def versions() -> list[Row]:
-    """A Java client and librdkafka, what they use, and what the broker offers."""
+    """A Java client and librdkafka, the versions they use, and those the broker offers."""
 
     def used(
         client: str, library: str, release: str, api: str, version: int | None, count: int, **more: object
@@ -156,7 +156,7 @@ def versions() -> list[Row]:
 
 
 def findings() -> list[Row]:
-    """One of each severity, the least grave first."""
+    """One finding per severity, in ascending order."""
 
     def finding(severity: str, rule: str, sentence: str, seconds: float, **more: object) -> Row:
         return {
@@ -193,7 +193,7 @@ def connections() -> list[Row]:
 
 
 def tcp_health() -> list[Row]:
-    """The directions of these: one client sent 2048 bytes again, of one broker 500 bytes were not captured."""
+    """Their directions: one client retransmitted 2048 bytes, and 500 bytes of one broker were not captured."""
     rows: list[Row] = []
     for number in (1, 2, 3):
         for direction in ("client", "broker"):
@@ -209,7 +209,7 @@ def tcp_health() -> list[Row]:
 
 
 def whole(folder: Path) -> Path:
-    """Write all tables of it."""
+    """Write all its tables."""
     return write(
         folder,
         exchanges=exchanges(),

@@ -1,4 +1,4 @@
-"""A real browser opens the page: it complains of nothing, its pictures have a size, and its one script runs."""
+"""A real browser opens the page without complaints, its pictures have a size, and its one script runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_browser_opens_it_without_complaint(page: Path) -> None:
 
 @pytest.mark.slow
 def test_a_script_from_the_wire_would_not_run(page: Path) -> None:
-    """That the test above can fail: the policy of the page stops what is not its own, and that is told."""
+    """The test above can fail: the page's policy blocks foreign scripts, and the browser reports that."""
     page.write_text(page.read_text().replace("</body>", "<script>document.title = 'taken'</script></body>"))
     done = browse(page, "--dump-dom")
     assert any("Content Security Policy" in line for line in console(done))

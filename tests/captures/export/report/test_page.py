@@ -1,4 +1,4 @@
-"""The page: what is on it, that it is whole, and that nothing from the wire becomes markup."""
+"""The page: its content and completeness, and that nothing from the wire becomes markup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VOID = {"meta", "br"}
 
 
 class Tags(HTMLParser):
-    """Checks that every element is closed, and collects what there is."""
+    """Checks that every element is closed, and collects the elements."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def test_stacks_are_as_high_as_their_amounts(page: str) -> None:
     drawn = picture(page, "Exchanges with errors over time")
     (leader,) = [each for each in drawn.iter("path") if each.get("class") == "c0"]
     boxes = re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H", leader.attrib["d"])
-    assert len(boxes) == 8  # one a second, from 61 to 68 s
+    assert len(boxes) == 8  # one per second, from 61 to 68 s
     left, width, begin, end = 150, 960, 0, 101  # from the first connection on, in slices of 1 s
     for second, (x, top, right, bottom) in zip(range(61, 69), boxes, strict=True):
         assert float(x) == pytest.approx(left + width * (second - begin) / (end - begin), abs=0.2)

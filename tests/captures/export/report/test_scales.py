@@ -42,7 +42,7 @@ def test_slices_at_the_edges_are_as_wide_as_they_were_seen() -> None:
     assert slices.covered(9 * SECOND) == (
         9 * SECOND,
         10 * SECOND,
-    )  # a tenth of it would make a rate of ten times
+    )  # a tenth of it would multiply the rate by ten
 
 
 @given(value=st.floats(1e-6, 1e15), least=st.sampled_from([0.0, 1.0]))

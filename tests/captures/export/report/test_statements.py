@@ -1,4 +1,4 @@
-"""What the statements of a report count, in DuckDB, and that Spark SQL says the same."""
+"""The figures of a report's statements in DuckDB, and their equality in Spark SQL."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tables(folder: Path) -> Iterator[Tables]:
 
 
 def every() -> dict[str, Statement]:
-    """All statements there are, those over time in slices of 10 s."""
+    """All statements; those over time have slices of 10 s."""
     found = {name: each for name, each in vars(statements).items() if isinstance(each, Statement)}
     width = 10 * SECOND
     return found | {
@@ -106,7 +106,7 @@ def test_percentiles_are_of_what_was_not_waited_by_design(tables: Tables) -> Non
     ]
     assert produce["spent_ns"] == (300 * 2 + 8 * 3) * MILLISECOND
     assert (fetch["exchanges"], fetch["p50_ns"]) == (50, 40 * MILLISECOND)  # without the 100 that only waited
-    assert "Metadata" not in rows  # was not answered
+    assert "Metadata" not in rows  # it was not answered
     assert list(rows)[:2] == ["Fetch", "Produce"]  # by the time spent
 
 
@@ -285,7 +285,7 @@ def test_a_capture_gives_the_figures_of_stats(tmp_path: Path) -> None:
         (summary,) = opened.rows(statements.SUMMARY)
     assert {api: row["exchanges"] for api, row in found.items()} == {api: n for api, n in sums.items() if n}
     compared = [row for row in rows if row.broker_time and row.broker_time.count == sums[row.api]]
-    assert len(compared) > 8  # APIs of which one version was used
+    assert len(compared) > 8  # APIs with only one version in use
     for row in compared:
         if row.broker_time:
             ours = found[row.api]
@@ -300,7 +300,7 @@ def test_a_capture_gives_the_figures_of_stats(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def on_spark(spark: SparkSession, tables: Tables, folder: Path) -> SparkSession:
-    """A session with the tables as views, which interprets: few rows take less time than compiling code for them."""
+    """An interpreting session with the tables as views: for few rows, that is faster than compiling code."""
     session = spark.newSession()
     for name, value in (
         ("spark.sql.shuffle.partitions", "1"),

@@ -1,4 +1,4 @@
-"""Compression to an exact size: whatever the codec, every size from the best compression up is met."""
+"""Compression to an exact size: with every codec, every size from the best compression up can be reached."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dissectors.records import Codec, compress, inflate
 
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
-#: records as they are after blanking: structure that varies, and runs of filler
+#: blanked records: varied structure, and runs of filler
 blanked = st.lists(
     st.tuples(st.binary(min_size=5, max_size=12), st.integers(0, 120)), min_size=1, max_size=40
 ).map(lambda parts: b"".join(head + b"x" * run for head, run in parts))
 
 
 def by_a_library(codec: Codec, data: bytes) -> bytes:
-    """Decompress with what the Python clients use."""
+    """Decompress with the libraries of Python clients."""
     match codec:
         case Codec.GZIP:
             return gzip.decompress(data)

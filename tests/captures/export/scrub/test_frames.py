@@ -1,4 +1,4 @@
-"""Frames of messages with secrets: these become filler, all else stays, what is not understood becomes zeros."""
+"""Frames of messages with secrets: secrets become filler, unknown bytes zeros, and the rest stays."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_inside_an_envelope() -> None:
     blanked = FrameScrubber().request(payload)
     assert blanked == payload.replace(b"hunter2-hunter2", b"x" * 15)
     answer = response(ENVELOPE, 0, {"response_data": b"\0\0\0\7rest of it", "error_code": 0})
-    # the request inside is not known: its correlation ID is all that stays
+    # the inner request is unknown: only its correlation ID stays
     blanked = FrameScrubber().response(answer, ENVELOPE, 0)
     assert blanked == answer.replace(b"rest of it", bytes(10))
 
@@ -162,7 +162,7 @@ def test_noise_never_raises(noise: bytes, key: int, version: int) -> None:
 
 
 def test_envelopes_inside_envelopes_are_not_followed() -> None:
-    """A chain of them is no recursion: brokers refuse the second, and so it is zeroed behind its head."""
+    """Chains of them cause no recursion: brokers refuse the second, so it is zeroed after its header."""
     payload = request(ALTER_SCRAM, 0, {"deletions": [], "upsertions": []})
     for _ in range(250):
         envelope = {

@@ -1,4 +1,4 @@
-"""Records fields: every magic and codec keeps its size, its structure and its checksum."""
+"""Records fields: with every magic and codec, they keep size, structure and checksum."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_record_batches(codec: Codec, count: int) -> None:
     blanked = RecordScrubber().scrub(original)
     check(original, blanked)
     if codec is Codec.SNAPPY:
-        return  # kafka-python has no snappy of its own
-    # kafka-python reads it too, all of it
+        return  # kafka-python has no snappy implementation of its own
+    # kafka-python can read all of it, too
     batches = MemoryRecords(blanked)
     read = list(batches.next_batch())
     assert [record.value for record in read] == [b"x" * len(row.value or b"") for row in rows(count)]
@@ -165,7 +165,7 @@ def test_bytes_that_are_no_records_leave_nothing(noise: bytes) -> None:
 
 
 @given(st.integers(0, 400), st.integers(0, 255), st.sampled_from(CODECS))
-@example(22, 0x20, Codec.NONE)  # the bit of control batches, whose records are left alone
+@example(22, 0x20, Codec.NONE)  # the bit of control batches, whose records stay unchanged
 @settings(max_examples=100, deadline=None)
 def test_damage_anywhere_never_raises_nor_leaks(at: int, byte: int, codec: Codec) -> None:
     original = bytearray(build_batch(rows(8), codec=codec))

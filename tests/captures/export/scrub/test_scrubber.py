@@ -1,4 +1,4 @@
-"""Whole captures, scrubbed: the same exchange table, valid checksums, and nothing left of what users wrote."""
+"""Scrubbed captures: the same exchange table, valid checksums, and no user data."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def batches(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def columns(capture: Capture) -> dict[str, list]:
-    """The table in the order of its numbers, less what is about the file."""
+    """The table in order of its numbers, without columns about the file."""
     order = capture.table.order()
     names = [name for name in COLUMNS if name not in ("packet", "connection", "client_id")]
     return {name: capture.table.column(name)[order].tolist() for name in names}
 
 
 def secrets_of(capture: Capture) -> set[bytes]:
-    """What users wrote and what is secret, where it is long enough not to occur by chance."""
+    """User data and secrets that are too long to occur by chance."""
     found: set[bytes] = set()
     for exchange in ExchangeReader(capture, show_secrets=True):
         found.update(token for token in exchange.tokens if token)
@@ -58,7 +58,7 @@ def secrets_of(capture: Capture) -> set[bytes]:
 
 
 def check(path: Path, out: Path, *, synthetic: bool) -> int:
-    """Scrub a capture, compare, and return how many records there were."""
+    """Scrub a capture, compare, and return the number of records."""
     capture = opened(path)
     exported(capture, out, scrub=True, synthetic=synthetic)
     again, records = opened(out), 0
@@ -147,7 +147,7 @@ def test_what_belongs_to_no_frame_is_zeroed(tmp_path: Path) -> None:
         (0, request), (len(request), request[:-40])
     )  # the capture ends inside the second one
     path, out = tmp_path / "in.pcap", tmp_path / "out.pcapng"
-    # Ethernet padding and the bytes behind it are not the connection's, and may be anything
+    # Ethernet padding and bytes after it do not belong to the connection, and are arbitrary
     path.write_bytes(
         kit.pcap([kit.Record(frame + b"Ada in the padding", kit.T0 + n) for n, frame in enumerate(frames)])
     )
@@ -180,13 +180,13 @@ def test_checksums_are_right_where_they_were(tmp_path: Path) -> None:
     assert wrong == 0
     exported(
         opened(SAMPLE), again, scrub=True
-    )  # recorded on the sending host: the network card never made them
+    )  # recorded on the sending host: the network card never computed them
     headers = [np.concatenate([block.seq for block in read_packets(open_source(p))]) for p in (SAMPLE, again)]
     assert np.array_equal(*headers)
 
 
 def scrubbed(frames: list[bytes], tmp_path: Path) -> tuple[bytes, list[str]]:
-    """Export packets as they are, scrubbed; return the file and what was noted."""
+    """Export packets unchanged, scrub them, and return the file and its notes."""
     path, out = tmp_path / "in.pcap", tmp_path / "out.pcapng"
     path.write_bytes(kit.pcap([kit.Record(frame, kit.T0 + n) for n, frame in enumerate(frames)]))
     writer = exported(opened(path), out, scrub=True)

@@ -1,4 +1,4 @@
-"""SASL tokens: what they are can still be told, what they say is gone."""
+"""SASL tokens: their kind is still recognisable, their content is gone."""
 
 from __future__ import annotations
 

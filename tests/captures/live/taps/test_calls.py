@@ -1,4 +1,4 @@
-"""Lines of bpftrace as packets: those printed for kcat (``python -m tests.lanes.taps --record kcat``), and made up."""
+"""Lines of bpftrace as packets: recorded for kcat (``python -m tests.lanes.taps --record kcat``), and synthetic."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_more_of_a_write_than_is_printed_is_counted() -> None:
 
 
 def test_calls_before_all_probes_were_set_are_left_out() -> None:
-    """The functions get their probes one after the other: of these calls the others may be missing."""
+    """Probes are attached one after the other, so parts of these calls may be missing."""
     calls = TlsCalls()
     calls.since = 12
     calls.feed([f"o 9 9 11 w b 1 0 2 2 1001 514 16777343 16777343{NO_V6}", "x 9 11 0 61 62", "f 9 13 b"])

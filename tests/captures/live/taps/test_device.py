@@ -1,4 +1,4 @@
-"""The device of taps, with a program that prints what bpftrace printed."""
+"""The tap device, with a program that prints recorded bpftrace output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIBRARY = Library("/lib/libssl.so.3", frozenset({"SSL_read", "SSL_write", "SSL_f
 
 
 def imitate(monkeypatch: pytest.MonkeyPatch, folder: Path, commands: str) -> None:
-    """Let a shell script be bpftrace."""
+    """Put a shell script in place of bpftrace."""
     script = folder / "bpftrace"
     script.write_text(f"#!/bin/sh\n{commands}\n")
     script.chmod(0o700)

@@ -1,4 +1,4 @@
-"""The agent of a JVM, with a script that stands for ``java``."""
+"""The agent of a JVM, with a script in place of ``java``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from captures.live.taps.jvm import AgentKeyLog
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Let a script be java; it writes its arguments to the file returned."""
+    """Put a script in place of java; it writes its arguments to the returned file."""
     script, log = tmp_path / "java", tmp_path / "asked"
     script.write_text(
         f'#!/bin/sh\necho "$@" >>{log}\n[ "$2" != "/bad.jar" ] || {{ echo no such jar >&2; exit 1; }}\n'

@@ -1,4 +1,4 @@
-"""TLS connections made here: two peers of Python's ssl module, joined in memory, with a key log."""
+"""Synthetic TLS connections: two peers of Python's ssl module, joined in memory, with a key log."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class TlsRecording:
 
     :ivar flights: the bytes of both sides in the order in which they were sent
     :ivar keylog: the client's key log
-    :ivar said: what each side's application sent
-    :ivar suite: the suite as OpenSSL names it
-    :ivar session: to resume
+    :ivar said: data sent by each side's application
+    :ivar suite: OpenSSL's name of the suite
+    :ivar session: session for resumption
     """
 
     flights: Flights
@@ -112,7 +112,7 @@ class Peers:
             self.server.verify_mode = ssl.CERT_REQUIRED
 
     def connect(self, talk: list[tuple[Side, bytes]], session: ssl.SSLSession | None = None) -> TlsRecording:
-        """Shake hands, say what is to be said, close."""
+        """Shake hands, exchange data, close."""
         with TemporaryDirectory() as folder:
             log = Path(folder) / "keys"
             self.client.keylog_filename = str(log)
@@ -123,7 +123,7 @@ class Peers:
     ) -> TlsRecording:
         wires = {side: ssl.MemoryBIO() for side in Side}
         relays = {side: ssl.MemoryBIO() for side in Side}
-        flights: Flights = []  # what passes from wire to relay
+        flights: Flights = []  # data from the wire to the relay
         ends = {
             Side.CLIENT: self.client.wrap_bio(
                 relays[Side.BROKER], wires[Side.CLIENT], server_hostname="broker-1.example", session=session
@@ -161,7 +161,7 @@ class Peers:
             while left:
                 left -= len(ends[other].read(left))
         with contextlib.suppress(ssl.SSLWantReadError):
-            ends[Side.CLIENT].read(1)  # takes in session tickets
+            ends[Side.CLIENT].read(1)  # receives session tickets
         suite, reused = ends[Side.CLIENT].cipher(), ends[Side.CLIENT].session_reused
         kept = ends[Side.CLIENT].session
         for side in (Side.CLIENT, Side.BROKER):
@@ -180,7 +180,7 @@ def keylog_of(data: bytes, *, growing: bool = False) -> KeyLog:
 
 
 def feed(tls: TlsConnection, flights: Flights) -> list[Event]:
-    """Everything a connection says, to its end."""
+    """All events of a connection, to its end."""
     events: list[Event] = []
     for side, data in flights:
         events += tls.receive(side, data)
@@ -188,7 +188,7 @@ def feed(tls: TlsConnection, flights: Flights) -> list[Event]:
 
 
 def plain(events: list[Event]) -> dict[Side, bytes]:
-    """The decrypted bytes of both sides; checks that positions count them."""
+    """The decrypted bytes of both sides; checks that positions match them."""
     found = dict.fromkeys(Side, b"")
     for each in events:
         if isinstance(each, Plaintext):

@@ -66,7 +66,7 @@ def replay(path: Path, keylog: KeyLog | None, block_size: int = 1 << 22) -> list
 
 @dataclass
 class Kafka:
-    """What the decrypted bytes of a connection are as Kafka."""
+    """The Kafka conversation in the decrypted bytes of a connection."""
 
     requests: list[Body] = field(default_factory=list)
     responses: list[Body] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Kafka:
 
 
 def as_kafka(replayed: ReplayedConnection) -> Kafka:
-    """Frame, pair and decode what a connection said."""
+    """Frame, pair and decode the bytes of a connection."""
     conversation, kafka = Conversation(), Kafka()
     for event in replayed.events:
         if isinstance(event, Plaintext):

@@ -1,4 +1,4 @@
-"""Key derivation against published vectors; record protection against records protected here by hand."""
+"""Key derivation against published vectors; record protection against hand-protected records."""
 
 from __future__ import annotations
 

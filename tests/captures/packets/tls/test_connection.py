@@ -1,4 +1,4 @@
-"""Connections of Python's ssl module, and recorded ones of OpenSSL, decrypted to exactly what was said."""
+"""Connections of Python's ssl module, and recorded ones of OpenSSL, decrypted exactly."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def simple(version: ssl.TLSVersion) -> TlsRecording:
 
 
 def decrypted(made: TlsRecording, keylog: KeyLog | None = None) -> TlsConnection:
-    """Check that what was said is what comes out, with nothing missing."""
+    """Check that the output equals the data sent, with nothing missing."""
     tls = TlsConnection(keylog or keylog_of(made.keylog))
     events = feed(tls, made.flights)
     assert plain(events) == made.said
@@ -122,7 +122,7 @@ def test_tls13() -> None:
     "name", ["TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256", "TLS_AES_128_CCM_SHA256"]
 )
 def test_tls13_suites_protected_by_hand(name: str) -> None:
-    """Python's ssl cannot choose suites of TLS 1.3: a connection of OpenSSL is protected anew under other suites."""
+    """Python's ssl cannot choose TLS 1.3 suites: a connection of OpenSSL is re-encrypted with other suites."""
     made = reprotected(name)
     tls = decrypted(made)
     assert tls.info.suite == name
@@ -136,7 +136,7 @@ def test_client_certificate_and_retry() -> None:
     hellos = [
         (side, item.payload[0]) for side, item in records if isinstance(item, TlsRecord) and item.kind == 22
     ]
-    # the server did not like the client's key share: HelloRetryRequest
+    # the server rejected the client's key share: HelloRetryRequest
     assert hellos == [(CLIENT, 1), (BROKER, 2), (CLIENT, 1), (BROKER, 2)]
     info = decrypted(made).info
     assert info.client_certificate == ("broker-1", "broker-1.example", "10.0.0.2")
@@ -218,7 +218,7 @@ def test_java_agent_key_log() -> None:
 
 
 def messages(made: TlsRecording, side: Side) -> list[tuple[int, bytes]]:
-    """The handshake messages of one side up to the first record that cannot be in clear."""
+    """The handshake messages of one side up to the first record that must be encrypted."""
     reader, parts = RecordReader(), MessageReader()
     found: list[tuple[int, bytes]] = []
     for sender, data in made.flights:
@@ -258,7 +258,7 @@ def test_early_data_without_its_secret() -> None:
 
 
 def test_early_data_that_is_refused() -> None:
-    """As after a restart of the broker: it cannot read the ticket, skips the early data and shakes hands in full."""
+    """As after a restart of the broker: it cannot read the ticket, skips the early data, and does a full handshake."""
     flights, keys = recorded("openssl_early_data_key_update")
     refused = refusing(flights, keys)
     tls = TlsConnection(keylog_of(keys))
@@ -418,7 +418,7 @@ def test_secrets_that_come_late(version: ssl.TLSVersion) -> None:
 
 
 def by_session(secret: bytes) -> bytes:
-    """A line of extract-tls-secrets, with a session ID that the client made up."""
+    """A line of extract-tls-secrets, with a session ID made up by the client."""
     return b"RSA Session-ID:%s Master-Key:%s\n" % (secret[:32].hex().encode(), secret.hex().encode())
 
 
@@ -475,7 +475,7 @@ def without_client_secrets(made: TlsRecording) -> bytes:
 
 
 def test_no_response_is_out_before_its_request() -> None:
-    """The broker's secrets are there, the client's only later."""
+    """The broker's secrets are there; the client's come later."""
     made = simple(TLS13)
     keylog = KeyLog(growing=True)
     keylog.add(without_client_secrets(made))

@@ -1,4 +1,4 @@
-"""Missing bytes cost only the records they touch, whatever the suite, and wherever in the connection."""
+"""Missing bytes affect only the records they touch, for any suite, anywhere in the connection."""
 
 from __future__ import annotations
 

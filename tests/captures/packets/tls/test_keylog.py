@@ -30,7 +30,7 @@ def test_nss_lines() -> None:
             + line("CLIENT_RANDOM")
             + line("SERVER_TRAFFIC_SECRET_0", OTHER, TRAFFIC).upper()
             + line("EXPORTER_SECRET", OTHER, TRAFFIC)
-            + line("CLIENT_TRAFFIC_SECRET_N", OTHER, TRAFFIC)  # OpenSSL logs key updates so
+            + line("CLIENT_TRAFFIC_SECRET_N", OTHER, TRAFFIC)  # OpenSSL logs key updates like this
         ).encode()
     )
     assert keylog.master(RANDOM, b"") == MASTER
@@ -127,7 +127,7 @@ def test_growing_file_at_rest_without_a_line_end(tmp_path: Path) -> None:
     assert keylog.refresh()
     assert keylog.secret("SERVER_TRAFFIC_SECRET_0", RANDOM) == TRAFFIC
     with path.open("a") as file:
-        file.write(TRAFFIC[:16].hex() + "\n")  # the writer was only slow
+        file.write(TRAFFIC[:16].hex() + "\n")  # the writer was just slow
     assert keylog.refresh()
     assert keylog.secret("SERVER_TRAFFIC_SECRET_0", RANDOM) == TRAFFIC + TRAFFIC[:16]
 
@@ -225,7 +225,7 @@ def test_learned_sessions_are_bounded() -> None:
 
 
 def test_a_file_that_was_opened_while_it_could_be(tmp_path: Path) -> None:
-    """Who gives up privileges goes on reading what was opened with them."""
+    """A process that drops privileges can still read files opened before."""
     path = tmp_path / "keys.log"
     path.write_bytes(b"CLIENT_RANDOM " + b"11" * 32 + b" " + b"22" * 48 + b"\n")
     file = path.open("rb")

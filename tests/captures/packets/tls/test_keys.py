@@ -1,4 +1,4 @@
-"""Which secret an epoch needs, and why there is none."""
+"""The secret that an epoch needs, and why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any segmentation gives the same; nothing that is fed makes a connection raise."""
+"""Any segmentation gives the same, and no input makes a connection raise."""
 
 from __future__ import annotations
 

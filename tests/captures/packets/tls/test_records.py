@@ -1,4 +1,4 @@
-"""Framing of records, and back into step after a loss."""
+"""Framing of records, and resynchronisation after a loss."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_discard() -> None:
         (bytes.fromhex("1603030040 02"), True),  # ServerHello
         (bytes.fromhex("1503030002 02"), True),  # fatal alert
         (bytes.fromhex("160301"), None),
-        (bytes.fromhex("1603010200 0b"), False),  # Certificate comes first nowhere
+        (bytes.fromhex("1603010200 0b"), False),  # Certificate is never the first message
         (bytes.fromhex("1703030100 00"), False),  # application data: not the beginning
         (bytes.fromhex("00000023 0012"), False),  # Kafka: ApiVersions request of 35 bytes
         (b"GET / HTTP/1.1", False),

@@ -1,4 +1,4 @@
-"""What the name of a cipher suite says."""
+"""The properties of a cipher suite from its name."""
 
 from __future__ import annotations
 

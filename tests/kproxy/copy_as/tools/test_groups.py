@@ -1,4 +1,4 @@
-"""kafka-consumer-groups and its kin, kafka-transactions. Most command lines were tried against Kafka 4.3.0."""
+"""kafka-consumer-groups, its relatives, and kafka-transactions. Most command lines were tried against Kafka 4.3.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-topics and its kin. Most command lines were tried against Kafka 4.3.0."""
+"""kafka-topics and its relatives. Most command lines were tried against Kafka 4.3.0."""
 
 from __future__ import annotations
 

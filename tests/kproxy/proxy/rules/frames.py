@@ -61,7 +61,7 @@ def response(
 
 
 def plain(con: wire.WireType, depth: int = 0) -> Any:
-    """The simplest value that has at least one element in every array."""
+    """Return the simplest value that has at least one element in every array."""
     match con:
         case wire.NullableStruct():
             return plain(con.struct, depth)

@@ -46,7 +46,7 @@ def test_a_fixed_delay(frame: Frame, chance: Random) -> None:
 def test_delays_are_distributed_as_they_say(
     frame: Frame, chance: Random, distribution: actions.Distribution, median: float, p99: float
 ) -> None:
-    # the expected values are those of the textbook formulas
+    # expected values from the textbook formulas
     action = actions.Delay(distribution)
     delays = sorted(action.apply(frame, chance).verdict.delay / MS for _ in range(20_000))
     assert statistics.median(delays) == pytest.approx(median, rel=0.05)

@@ -31,7 +31,7 @@ def decoded(frame: bytes, key: int, version: int) -> dict[str, Any]:
 
 
 def requests(key: int) -> list[tuple[int, dict[str, Any]]]:
-    """A plain request of every version, and random ones."""
+    """Return a simple request of every version, and random ones."""
     known = apis.api(key)
     assert known is not None
     out = []
@@ -51,7 +51,7 @@ def test_an_error_response_of_every_api_and_version_tells_the_error_and_nothing_
         try:
             answer = error_response(request_bytes(apis.NAMES[key], version, body), NOT_LEADER)
         except NoPlaceError:
-            # a drawn request may name nothing
+            # a random request may name nothing
             assert number % 4
             continue
         assert answer is not None
@@ -147,7 +147,7 @@ def test_share_fetch_tells_of_acknowledgements_only_where_there_were_any() -> No
     value = answered("ShareFetch", 1, {"group_id": "g", "member_id": "m", "topics": topics})
     rows = value["responses"][0]["partitions"]
     assert [row["acknowledge_error_code"] for row in rows] == [6, 0]
-    # a leader of 0 would be believed (ShareConsumeRequestManager: leaderId != -1)
+    # clients would accept a leader of 0 (ShareConsumeRequestManager: leaderId != -1)
     assert {row["current_leader"]["leader_id"] for row in rows} == {-1}
 
 
@@ -189,7 +189,7 @@ def test_what_the_request_names_is_found_wherever_it_has_it(
 def test_a_refused_apiversions_is_told_in_v0_which_lower_versions_there_are(
     refused: int, highest: int
 ) -> None:
-    # KIP-511; what a 4.3.0 broker answers has the same shape, see tests/data
+    # KIP-511; the response of a 4.3.0 broker has the same form, see tests/data
     answer = error_response(request_bytes("ApiVersions", refused, {}), UNSUPPORTED)
     assert answer is not None
     body = decode_response(answer[4:], 18, refused)
@@ -256,7 +256,7 @@ def test_the_broker_that_answers_apiversions_in_v0_is_read_in_v0() -> None:
 
 
 def test_older_layouts_are_answered_too() -> None:
-    # EndQuorumEpoch v0 of Kafka 2.7 had a replica ID in front (dissectors/apis/end_quorum_epoch.py)
+    # EndQuorumEpoch v0 of Kafka 2.7 started with a replica ID (dissectors/apis/end_quorum_epoch.py)
     older = apis.api(54).request.older[0]  # type: ignore[union-attr]
     partition = {"partition_index": 2, "replica_id": 1, "leader_id": 1, "leader_epoch": 7}
     body = older[0].build({"topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}]})

@@ -16,7 +16,7 @@ from tests.kproxy.proxy.rules.frames import FETCH, Clock, request, request_bytes
 
 
 class Control:
-    """The commands of an inspection, as a control socket calls them."""
+    """The commands of an inspection, called as by a control socket."""
 
     def __init__(self) -> None:
         self.inspection = Inspection(Clock())

@@ -1,4 +1,4 @@
-"""Completion of fault rules: it offers what the parser takes, all of it, and at the right place."""
+"""Completion of fault rules: it offers everything that the parser accepts, and nothing else, at the right position."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_class_is_all_that_a_new_action_takes(monkeypatch: pytest.MonkeyPatch)
 
     @dataclass(frozen=True, slots=True)
     class Repeat(Action):
-        """The frame is sent twice."""
+        """Sends the frame twice."""
 
         name = "repeat"
         forms: ClassVar[Mapping[str, str]] = {"": "it is sent twice"}

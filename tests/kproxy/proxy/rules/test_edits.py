@@ -103,7 +103,7 @@ def test_fields_that_the_message_does_not_have_are_refused(fetch: Frame) -> None
 
 
 def test_responses_are_edited_in_the_version_they_were_read_in() -> None:
-    # a broker that does not know ApiVersions v3 answers in v0 (KIP-511)
+    # a broker that does not support ApiVersions v3 responds in v0 (KIP-511)
     frame = response("ApiVersions", 0, {"error_code": 35, "api_keys": []})
     frame.version = 3
     data, _ = with_changes(frame, {"error_code": 41})

@@ -75,7 +75,7 @@ def test_a_request_that_is_not_sent_on_says_so(rules: Rules, fetch: Frame) -> No
 def test_only_frames_that_may_match_are_collected(rules: Rules) -> None:
     rules.add("api == Produce => drop")
     rules.add("error == NOT_COORDINATOR and api in {Heartbeat, JoinGroup} => drop")
-    unknown = range(len(NAMES), len(NAMES) + 5)  # they may be called anything
+    unknown = range(len(NAMES), len(NAMES) + 5)  # unknown APIs may have any name
     wanted = {key for key in range(-1, unknown.stop) if rules.wants("request", key)}
     assert wanted == {-1, 0, 11, 12, *unknown}
     assert {key for key in range(unknown.stop) if rules.wants("response", key)} == {11, 12, *unknown}
@@ -228,7 +228,7 @@ def test_topics_known_by_id_are_named(rules: Rules, names: TopicNames) -> None:
 
 
 def test_embedded_protocols_are_read_where_they_are_asked_for(rules: Rules) -> None:
-    # a ConsumerProtocolSubscription v0 with one topic, as clients/.../ConsumerProtocolSubscription.json says
+    # a ConsumerProtocolSubscription v0 with one topic, by clients/.../ConsumerProtocolSubscription.json
     subscription = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x06orders" + b"\xff\xff\xff\xff"
     body = {
         "group_id": "billing",

@@ -17,7 +17,7 @@ HEARTBEAT = {"group_id": "billing", "generation_id": 3, "member_id": "app-1-x"}
 
 
 class Session:
-    """What the session does with a hold."""
+    """The calls of a session to a hold."""
 
     def __init__(self) -> None:
         self.released: list[Verdict] = []

@@ -98,7 +98,7 @@ def test_nobody_is_there_any_more(inspection: Inspection, fetch: Frame) -> None:
     assert said is not None
     assert said.released_by == "detached"
     assert inspection.decide(fetch).hold is None
-    assert inspection.active  # rules go on
+    assert inspection.active  # rules still apply
 
 
 def test_a_hold_is_released_by_the_tick(inspection: Inspection, fetch: Frame, clock: Clock) -> None:

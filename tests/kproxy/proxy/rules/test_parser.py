@@ -31,7 +31,7 @@ MS, SECOND, MINUTE = 10**6, 10**9, 60 * 10**9
         ("throttle 100kB/s", actions.Throttle(100_000)),
         ("throttle 1.5 MiB/s", actions.Throttle(3 << 19)),
         ("error NOT_LEADER_OR_FOLLOWER", actions.Error(6)),
-        ("error not_leader_for_partition", actions.Error(6)),  # what 2.5 called it
+        ("error not_leader_for_partition", actions.Error(6)),  # its name in 2.5
         ("error -1", actions.Error(-1)),
         ("error 1234", actions.Error(1234)),
         ("truncate 100", actions.Truncate(100)),

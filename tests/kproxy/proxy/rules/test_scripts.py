@@ -1,4 +1,4 @@
-"""Scripts: a rule gives frames to a Python file in a process of its own."""
+"""Scripts: a rule passes frames to a Python file in a separate process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def body_of(data: bytes | None) -> dict[str, Any]:
     return value
 
 
-# ---------------------------------------------------------------- what a script may do
+# ---------------------------------------------------------------- capabilities of scripts
 def test_a_script_changes_a_request(file: Path) -> None:
     source = """
 def request(exchange):
@@ -209,7 +209,7 @@ def test_scripts_of_the_folder_are_offered(file: Path, monkeypatch: pytest.Monke
     assert list(ScriptAction.offers()) == ["edit.py"]
 
 
-# ---------------------------------------------------------------- on their way
+# ---------------------------------------------------------------- frames in transit
 @pytest.fixture(autouse=True)
 def _own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -33,7 +33,7 @@ def produce(records: bytes = FIRST + SECOND) -> Frame:
 
 
 def ruled(rule: str, frame: Frame) -> tuple[bytes | None, dict[str, Any]]:
-    """What becomes of a frame, and what the list of rules says then."""
+    """Return a frame after a rule was applied, and the rule's entry in the list of rules."""
     rules = Rules(TopicNames(), lambda: START)
     rules.add(rule)
     verdict = rules.decide(frame)
@@ -142,7 +142,7 @@ def test_a_body_with_batches_as_json_shows_them() -> None:
     value = decode_request(frame.data[4:]).value
     assert value is not None
     batches = batches_of(FIRST + SECOND)
-    batches[0]["records"][0]["value"] = "bmV3"  # base64, as all bytes in JSON
+    batches[0]["records"][0]["value"] = "bmV3"  # base64, like all bytes in JSON
     value["topic_data"][0]["partition_data"][0]["records"] = batches
     data, _ = with_body(frame, value)
     assert [batch.records()[0].value for batch in record_set(records_in(data)).batches] == [b"new", b"old"]

@@ -18,7 +18,7 @@ UNKNOWN_TOPIC_ID, UNSUPPORTED_VERSION = 100, 35
 
 
 def answered(name: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer, read by us to its last byte, and by kio where it has the version."""
+    """Return the answer, decoded to its last byte by kproxy, and by kio if it has the version."""
     answer = stub_answer(request_bytes(name, version, body), HERE)
     assert answer is not None
     key = known(name).key

@@ -1,4 +1,4 @@
-"""What rules and holds may cost: records and elements of one frame, whoever sends it."""
+"""Limits on the cost of rules and holds: records and elements of a frame, whoever sends it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def told_by(rule: str, *frames: Frame) -> tuple[Rules, list[str]]:
     ("fields", "limit"),
     [
         ([build_batch(records(11))], "rule_records (10 records)"),
-        ([build_batch(records(3))] * 4, "rule_records (10 records)"),  # together, and a batch counts as one
+        ([build_batch(records(3))] * 4, "rule_records (10 records)"),  # together, a batch counting as one
         ([build_batch(records(1)) * 11], "rule_records (10 records)"),
         ([build_batch(records(1, bytes(20_000)), codec=Codec.ZSTD)], "rule_bytes (10,000 bytes)"),
         ([build_batch(records(1, bytes(6_000)), codec=Codec.GZIP)] * 2, "rule_bytes (10,000 bytes)"),
@@ -82,7 +82,7 @@ def test_a_condition_on_the_path_of_records_is_measured_too() -> None:
 
 def test_what_stays_within_the_limits_is_decided() -> None:
     rules = Rules(TopicNames(), chance=Random("measured"))
-    rules.add("api == Produce and key == k1 and value == v => drop")  # the records are read once for both
+    rules.add("api == Produce and key == k1 and value == v => drop")  # the records are decoded once for both
     assert rules.decide(produce(build_batch(records(4)), build_batch(records(3)))).data == b""
     assert rules.decide(produce(build_batch(records(1)))) is UNCHANGED
     assert rules.undecided == 0

@@ -1,4 +1,4 @@
-"""Stores that Java wrote, made once for all tests of a process."""
+"""Stores written by Java, created once per test process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="session")
 def java_stores(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Path:
-    """A folder of stores, see ``Stores.java``; the key in them is for localhost, of the authority."""
+    """Return a folder of stores, see ``Stores.java``; the key in them is for localhost, signed by the authority."""
     need("java", "javac")
     folder = tmp_path_factory.mktemp("stores")
     identity = authority.identity("localhost", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""What the tests of TLS share: an authority, handshakes on loopback, and programs that we did not write."""
+"""Shared parts of the TLS tests: an authority, handshakes on loopback, and external programs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LOOPS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio"
 
 
 def need(*programs: str) -> None:
-    """Skip the test where a program is missing."""
+    """Skip the test if a program is missing."""
     missing = [each for each in programs if shutil.which(each) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed")
 
 
 def command(*arguments: str | Path, stdin: str = "") -> str:
-    """Run a program; returns what it says."""
+    """Run a program; return its output."""
     done = subprocess.run(
         [str(each) for each in arguments], input=stdin, capture_output=True, text=True, timeout=PATIENCE
     )
@@ -40,7 +40,7 @@ def command(*arguments: str | Path, stdin: str = "") -> str:
 
 
 class _GreetingProtocol(asyncio.Protocol):
-    """Says hello to the first byte."""
+    """Sends a greeting after the first byte."""
 
     def __init__(self, errors: list[BaseException]) -> None:
         self._errors = errors
@@ -60,10 +60,10 @@ class _GreetingProtocol(asyncio.Protocol):
 async def served(
     context: ssl.SSLContext, ask: Callable[[int], Awaitable[T]]
 ) -> tuple[T, list[BaseException]]:
-    """Serve TLS on loopback, as the data plane does, while something is asked.
+    """Serve TLS on loopback, as in the data plane, during a call.
 
-    :param ask: gets the port
-    :returns: what came of it, and what went wrong in the server
+    :param ask: the call, which receives the port
+    :returns: its result, and the server's error
     """
     errors: list[BaseException] = []
     loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ async def served(
         serving = asyncio.create_task(serve(listening))
         try:
             result = await ask(listening.getsockname()[1])
-            await asyncio.sleep(0.05)  # the server learns of an end after its client
+            await asyncio.sleep(0.05)  # the server notices the disconnection later than its client
             return result, errors
         finally:
             serving.cancel()
@@ -90,7 +90,7 @@ async def served(
 
 
 async def talk(port: int, context: ssl.SSLContext, name: str = "localhost") -> tuple[bytes, bytes]:
-    """Say a byte over TLS; returns the answer and the server's certificate (DER)."""
+    """Send a byte over TLS; return the response and the server's certificate (DER)."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
     try:
         certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)

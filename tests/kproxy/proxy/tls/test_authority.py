@@ -1,4 +1,4 @@
-"""The local authority: what openssl and Java make of it."""
+"""The local authority, verified with openssl and Java."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_certificates_are_valid_as_long_as_browsers_allow(authority: Authority) 
     leaf = load_pem_x509_certificate(authority.identity("a.test").chain.encode())
     assert leaf.not_valid_after_utc - leaf.not_valid_before_utc < timedelta(days=397)
     assert leaf.not_valid_after_utc > datetime.now(UTC) + timedelta(days=390)
-    assert leaf.not_valid_before_utc < datetime.now(UTC) - timedelta(hours=12)  # of clocks that are behind
+    assert leaf.not_valid_before_utc < datetime.now(UTC) - timedelta(hours=12)  # for clocks that are slow
 
 
 def test_names_that_are_none(authority: Authority) -> None:
@@ -128,7 +128,7 @@ def test_a_damaged_one_is_told(tmp_path: Path, authority: Authority) -> None:
 
 
 def test_an_expired_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_AUTHORITY_DAYS", 0.5)  # from a day ago on
+    monkeypatch.setattr(module, "_AUTHORITY_DAYS", 0.5)  # valid from a day ago
     with pytest.raises(AuthorityError, match="has expired"):
         Authority.open(tmp_path / "authority")
 

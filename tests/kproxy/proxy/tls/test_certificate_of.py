@@ -1,4 +1,4 @@
-"""Certificates that are shown at addresses."""
+"""Certificates presented at addresses."""
 
 from __future__ import annotations
 

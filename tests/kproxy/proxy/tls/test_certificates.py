@@ -1,4 +1,4 @@
-"""PEM in the forms that people have, and names in certificates."""
+"""PEM files in common forms, and names in certificates."""
 
 from __future__ import annotations
 

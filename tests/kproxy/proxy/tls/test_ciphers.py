@@ -1,4 +1,4 @@
-"""Names of cipher suites, against the list that openssl prints."""
+"""Names of cipher suites, compared with openssl's list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts in handshakes on loopback, on both loops."""
+"""Contexts in handshakes on loopback, on both event loops."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_both_sides_together(run: Run, authority: Authority) -> None:
 
 @LOOPS
 def test_accepted_sockets(run: Run, authority: Authority) -> None:
-    """As the data plane takes connections: accepted and peeked at before TLS begins."""
+    """Connections are accepted and peeked at before TLS starts, as in the data plane."""
     contexts = ClientContexts(authority.identity, own_names=["localhost"])
 
     class Echo(asyncio.Protocol):
@@ -94,7 +94,7 @@ def test_the_checks_can_be_given_up(authority: Authority, options: dict[str, Any
 
 
 def test_what_is_in_a_trust_store_is_trusted_as_it_is(authority: Authority) -> None:
-    """A certificate of a host without that of its authority is enough, as in Java."""
+    """A host's certificate without that of its authority is enough, as in Java."""
     identity = authority.identity("localhost")
     client = upstream_context(Security(tls=Tls(authorities=identity.chain)))
     assert client is not None
@@ -115,7 +115,7 @@ def test_mutual_tls(run: Run, tmp_path: Path, versions: tuple[str, str]) -> None
     assert run(served(required, lambda port: talk(port, known)))[0][0] == b"hello"
 
     async def refused(port: int) -> bytes:
-        with suppress(OSError):  # with TLS 1.3 a client is through before the server has looked
+        with suppress(OSError):  # with TLS 1.3 a client is done before the server has checked it
             answer, _ = await talk(port, _client(brokers, versions=versions))
             return answer
         return b""
@@ -132,7 +132,7 @@ def test_mutual_tls(run: Run, tmp_path: Path, versions: tuple[str, str]) -> None
 
 
 def _client_identity(folder: Path, authority: Authority) -> Identity:
-    """Return a certificate for a client, which openssl makes: those of the authority are for servers."""
+    """Return a client certificate made by openssl: those of the authority are for servers."""
     need("openssl")
     key, request, signed = folder / "client.key", folder / "client.csr", folder / "client.pem"
     new = ("openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=client")
@@ -201,13 +201,13 @@ def test_a_key_of_another_certificate_is_told(tmp_path: Path, authority: Authori
 def test_a_key_is_loaded_without_memory_files_too(
     monkeypatch: pytest.MonkeyPatch, authority: Authority
 ) -> None:
-    """As on macOS."""
+    """macOS has no memory files."""
     monkeypatch.delattr("os.memfd_create", raising=False)
     server_context(authority.identity("localhost"))
 
 
 class TestClientContexts:
-    """Which certificate a client is shown."""
+    """The certificate presented to a client."""
 
     def test_one_context_for_each_name(self, authority: Authority) -> None:
         contexts = ClientContexts(authority.identity, own_names=["localhost", "127.0.0.1"])

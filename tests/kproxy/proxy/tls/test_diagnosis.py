@@ -1,4 +1,4 @@
-"""Sentences for what really happens: the errors are those of OpenSSL and of asyncio in failed handshakes."""
+"""Messages for real failures: the errors are those of OpenSSL and asyncio in failed handshakes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _client(authority: Authority | None, **options: object) -> ssl.SSLContext:
 
 
 def _told(run, server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> tuple[str, str]:  # type: ignore[no-untyped-def]
-    """Return what is said of a failed handshake on the side of the client, and on that of the server."""
+    """Return the messages about a failed handshake on the client's and the server's side."""
 
     async def fail(port: int) -> str:
         certificate = await certificate_of("127.0.0.1", port)
@@ -70,7 +70,7 @@ def test_an_unknown_authority(run, authority: Authority) -> None:  # type: ignor
 
 @pytest.mark.slow
 def test_clients_of_openssl_and_java_that_do_not_trust(authority: Authority) -> None:
-    """OpenSSL sends the alert unknown_ca, Java certificate_unknown."""
+    """OpenSSL sends the alert unknown_ca, Java sends certificate_unknown."""
     need("openssl")
     server = server_context(authority.identity("localhost"))
 

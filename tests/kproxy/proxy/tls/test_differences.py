@@ -1,4 +1,4 @@
-"""What is said at the start."""
+"""Notices at the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sasl.jaas.config`` in the forms that Kafka's JaasConfigTest and its documentation have."""
+"""``sasl.jaas.config`` in the forms of Kafka's JaasConfigTest and its documentation."""
 
 from __future__ import annotations
 

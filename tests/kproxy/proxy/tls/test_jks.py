@@ -1,4 +1,4 @@
-"""Stores that Java wrote, and damaged ones."""
+"""Stores written by Java, and damaged ones."""
 
 from __future__ import annotations
 

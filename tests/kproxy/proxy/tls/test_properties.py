@@ -1,4 +1,4 @@
-"""Client properties as Kafka's tools take them."""
+"""Client properties in the format of Kafka's tools."""
 
 from __future__ import annotations
 

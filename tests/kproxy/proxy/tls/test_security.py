@@ -1,4 +1,4 @@
-"""What goes to the data plane through a pipe, and is shown nowhere."""
+"""Settings that the data plane receives through a pipe, and that are never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server names out of hellos that OpenSSL made, and what else comes to a port."""
+"""Server names from hellos made by OpenSSL, and other data that arrives at a port."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HELLO = hello("b1.kafka.test")
 
 
 def in_records(data: bytes, size: int) -> bytes:
-    """Return a handshake in records of another size."""
+    """Return a handshake split into records of another size."""
     message = data[5:]
     parts = [message[at : at + size] for at in range(0, len(message), size)]
     return b"".join(b"\x16\x03\x01" + len(part).to_bytes(2, "big") + part for part in parts)

@@ -1,4 +1,4 @@
-"""Stores as people have them: made by Java and openssl."""
+"""Common kinds of stores, made by Java and openssl."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_trust_store_has_no_key(java_stores: Path, kind: str) -> None:
 
 @pytest.mark.slow
 def test_a_trust_store_without_a_password(java_stores: Path) -> None:
-    """As cacerts of JDK 18 and later: neither encrypted nor with an integrity check."""
+    """Like cacerts of JDK 18 and later: neither encrypted nor with an integrity check."""
     assert len(_subjects(trusted_certificates(str(java_stores / "bare.trust")))) == 2
 
 
@@ -85,7 +85,7 @@ def test_a_store_that_openssl_made(tmp_path: Path) -> None:
     command("openssl", "pkcs12", "-export", *files, "-passout", f"pass:{PASSWORD}")
     identity = stored_identity(str(store), PASSWORD)
     assert identity == pem_identity(key.read_text() + certificate.read_text())
-    # an entry of a key counts as trusted too, as in Java
+    # a key entry counts as trusted, too, as in Java
     assert _subjects(trusted_certificates(str(store), PASSWORD)) == ["CN=me"]
 
 

@@ -1,4 +1,4 @@
-"""Details of exchanges, recorded ones and made ones."""
+"""Details of exchanges, recorded or built."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def exchange_of(
 
 
 def exchange_from(sent: bytes, answered: bytes, key: int, version: int, **changes: Any) -> Exchange:
-    """Return an exchange of frames without their size fields; an empty response is none."""
+    """Return an exchange with frames that lack size fields; without a response if that is empty."""
     from captures.exchanges.table import Flag
 
     made = Exchange(

@@ -1,4 +1,4 @@
-"""What is in record batches, in words."""
+"""The content of record batches, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be copied of a field."""
+"""The formats in which a field can be copied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def every(side: SideDetail) -> Iterator[FieldNode]:
 
 
 def copied(number: int, path: str) -> dict[str, str]:
-    """Return what is copied of a field of a request, by format."""
+    """Return the copied texts for a field of a request, by format."""
     capture = capture_of(REBALANCE)
     exchange = ExchangeReader(capture).exchange(number - 1)
     node = next(each for each in every(detail_at(REBALANCE, number).request) if each.path == path)

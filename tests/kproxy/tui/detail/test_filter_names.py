@@ -1,4 +1,4 @@
-"""Names of fields in filters: whatever has one can be filtered by."""
+"""Names of fields in filters: every field with a name can be used in a filter."""
 
 from __future__ import annotations
 

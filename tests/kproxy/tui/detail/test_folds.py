@@ -1,4 +1,4 @@
-"""Which lines a tree has."""
+"""The lines of a tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of embedded protocols lie where they say."""
+"""Fields of embedded protocols are at their stated positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tree says of a field."""
+"""The text of a field in the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Details of recorded exchanges: every byte belongs to a field, and no secret is among them."""
+"""Details of recorded exchanges: every byte belongs to a field, and no secret is shown."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_leaf_is_found_by_its_bytes(name: str) -> None:
             assert side.root is not None
             for node in side.root.walk():
                 if node.role is Role.FIELD and node.leaf and node.start < node.end and not node.incomplete:
-                    if node.wire:  # fields of what is embedded in it
+                    if node.wire:  # fields embedded in it
                         continue
                     assert side.at(node.buffer, node.start) is node
                     assert side.at(node.buffer, node.end - 1) is node
@@ -127,7 +127,7 @@ def test_any_frame_has_details(data: st.DataObject) -> None:
             about(side, node)
 
 
-# ---------------------------------------------------------------- what fields say
+# ---------------------------------------------------------------- texts of fields
 def test_fields_say_what_they_are() -> None:
     detail = detail_of(exchange_of(12, 4, HEARTBEAT, {"throttle_time_ms": 1200, "error_code": 27}))
     error = node_at(detail.response, "error_code")
@@ -207,11 +207,11 @@ def test_deep_embedded_values_end_somewhere() -> None:
     for node in side.nodes.values():
         pieces(node, folded=True)
     exchange.annotations.decoded.clear()
-    while isinstance(value, dict):  # or its end would come by recursion
+    while isinstance(value, dict):  # otherwise the destructor would recurse
         value = value.pop("in")
 
 
-# ---------------------------------------------------------------- what is wrong, and what was done
+# ---------------------------------------------------------------- problems and interventions
 def test_what_is_missing_is_said() -> None:
     side = detail_at("09_snaplen128.pcap", 1).request
     assert side.root is not None

@@ -1,4 +1,4 @@
-"""Nodes, and which of them a byte belongs to."""
+"""Nodes, and the bytes that belong to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said above the fields of an exchange."""
+"""The text above the fields of an exchange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REBALANCE = "../../../captures/samples/rebalance.pcap"
 
 
 def said_of(name: str, number: int) -> tuple[str, str]:
-    """Return what is said of an exchange of a recorded capture."""
+    """Return the text about an exchange in a recorded capture."""
     capture = capture_of(name)
     listed = ListedExchanges(capture, show_secrets=False, payload="full")
     listed.extend(fits=True)

@@ -1,4 +1,4 @@
-"""Searching in fields and bytes, forward and back, around the end."""
+"""Searching in fields and bytes, forward and backward, with wrap-around."""
 
 from __future__ import annotations
 

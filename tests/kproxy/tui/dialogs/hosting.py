@@ -1,4 +1,4 @@
-"""An application that shows dialogs of a session, and nothing else."""
+"""An application that only shows dialogs of a session."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kproxy.tui.dialogs.base import Dialog
 
 
 class DialogApp(App[None]):
-    """Shows one dialog and keeps what it returns.
+    """Shows one dialog and stores its result.
 
-    :ivar copied: what was sent to the clipboard of the terminal
+    :ivar copied: text sent to the clipboard of the terminal
     """
 
     ENABLE_COMMAND_PALETTE = False

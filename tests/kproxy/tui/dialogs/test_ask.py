@@ -1,4 +1,4 @@
-"""Asking: one of several answers, one line of text."""
+"""Questions: with several answers, or with a line of text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = "[red]a\x1b[2Jb[/]\u202e"
 
 
 class AskApp(App[None]):
-    """Shows one dialog and keeps what it returns."""
+    """Shows one dialog and stores its result."""
 
     ENABLE_COMMAND_PALETTE = False
 

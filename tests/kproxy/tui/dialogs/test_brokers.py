@@ -30,7 +30,7 @@ AWAY = BROKER | {
 
 
 class Brokers(App[None]):
-    """Nothing but the dialog."""
+    """Shows only the dialog."""
 
     def __init__(self, *brokers: dict[str, Any]) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ FEW = Profile("few", (ProfileColumn("number"), ProfileColumn("client", 20), Prof
 
 
 class ColumnsApp(App[None]):
-    """Shows the dialog and keeps what it returns."""
+    """Shows the dialog and stores its result."""
 
     ENABLE_COMMAND_PALETTE = False
 

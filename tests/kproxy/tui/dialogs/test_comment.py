@@ -14,7 +14,7 @@ pytestmark = pytest.mark.quick
 
 
 class CommentApp(App[None]):
-    """Shows the dialog and keeps what it returns."""
+    """Shows the dialog and stores its result."""
 
     ENABLE_COMMAND_PALETTE = False
 

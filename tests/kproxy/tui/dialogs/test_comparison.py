@@ -51,7 +51,7 @@ def metadata() -> ReplayedExchange:
 
 
 class ComparisonApp(App[None]):
-    """Nothing but the dialog."""
+    """Shows only the dialog."""
 
     def __init__(self, answered: ReplayedExchange) -> None:
         super().__init__()

@@ -180,10 +180,10 @@ def test_a_preview_is_harmless_and_short() -> None:
 
 @pytest.mark.slow
 def test_looks_right(snap_compare: Any) -> None:
-    """The list of formats beside what the tree format makes of a JoinGroup."""
+    """The list of formats, and a JoinGroup in the tree format."""
     session = session_of()
     session.start()
-    asyncio.run(session.idle())  # the dialog asks as soon as it is shown
+    asyncio.run(session.idle())  # the dialog sends its request as soon as it is shown
 
     async def run_before(pilot: Pilot[Any]) -> None:
         await until(lambda: pilot.app.screen.query_one("#formats", OptionList).highlighted == 0)

@@ -26,7 +26,7 @@ SECOND = 1_000_000_000
 
 
 class EditApp(App[None]):
-    """Nothing but the dialog."""
+    """Shows only the dialog."""
 
     def __init__(self, frame: Frame | None = None) -> None:
         super().__init__()

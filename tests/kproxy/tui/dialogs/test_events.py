@@ -1,4 +1,4 @@
-"""The log of what was told."""
+"""The log of messages."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CONNECTIONS = (
 
 
 class Leaves(App[None]):
-    """Nothing but the dialog."""
+    """Shows only the dialog."""
 
     def __init__(self, connections: Sequence[Connection], **options: object) -> None:
         super().__init__()

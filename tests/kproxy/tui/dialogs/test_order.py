@@ -14,7 +14,7 @@ from kproxy.tui.profiles import DEFAULT, Profile
 
 
 class OrderApp(App[None]):
-    """Shows the dialog and keeps what it returns."""
+    """Shows the dialog and stores its result."""
 
     ENABLE_COMMAND_PALETTE = False
 

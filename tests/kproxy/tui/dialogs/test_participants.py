@@ -1,4 +1,4 @@
-"""The dialog in which one chooses who is shown."""
+"""The dialog for choosing the participants to show."""
 
 from __future__ import annotations
 

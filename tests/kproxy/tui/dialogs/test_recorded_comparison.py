@@ -1,4 +1,4 @@
-"""Two recorded responses compared, from the list: two that are marked, or one and the last of its kind."""
+"""Comparing two recorded responses from the list: two marked ones, or one and the previous one of its kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def numbers_of(pilot: Pilot[Any], api: str) -> list[int]:
 
 
 def marks(pilot: Pilot[Any]) -> dict[str, tuple[str, str, str]]:
-    """By the name of each field that differs, its sign and both values."""
+    """Return the sign and both values of each field that differs, by name."""
     table = pilot.app.screen.query_one(RowTable)
     cells = [[text_of(cell) for cell in row.cells] for row in table.rows]
     return {name.strip(): (sign, one, other) for name, sign, one, other in cells if sign.strip()}
@@ -48,9 +48,7 @@ async def test_two_marked_exchanges_are_compared_field_by_field() -> None:
         assert f"#{first}" in text
         assert f"#{last}" in text
         found = marks(pilot)
-        assert (
-            found["generation_id"][0] == "≠"
-        )  # between two clusters it has to differ, here it tells something
+        assert found["generation_id"][0] == "≠"  # expected to differ between two clusters, significant here
         assert found["generation_id"][1] != found["generation_id"][2]
 
 

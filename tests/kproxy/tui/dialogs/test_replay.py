@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class ReplayApp(App[None]):
-    """Nothing but the dialog."""
+    """Shows only the dialog."""
 
     def __init__(self, session: Session, numbers: list[int], brokers: str = "") -> None:
         super().__init__()

@@ -40,7 +40,7 @@ def choose(app: DialogApp, group: str, index: int) -> None:
 
 
 async def written(pilot: Pilot[None], app: DialogApp, name: Path, *keys: str) -> None:
-    """Type a name and press Enter, and more keys when a question comes."""
+    """Type a name and press Enter, then more keys if a question appears."""
     dialog(app).query_one(Input).value = str(name)
     await pilot.pause()
     await pilot.press("enter")
@@ -241,7 +241,7 @@ async def test_nothing_is_said_of_an_empty_list() -> None:
 
 
 def test_looks_right(snap_compare: Any) -> None:
-    """All choices, with a name that completes."""
+    """All options, with a name that can be completed."""
     session = session_of()
     session.start()
 

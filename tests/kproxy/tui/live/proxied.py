@@ -1,4 +1,4 @@
-"""A proxy in the loop of a test, with a broker behind it and a link to it."""
+"""A proxy in the event loop of a test, with a broker behind it and a link to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def linked(folder: Path, **options: Any) -> AsyncIterator[tuple[RunningPla
     """Run a proxy and a link to it.
 
     :param folder: for run folders
-    :param options: of the link
+    :param options: options of the link
     """
     async with (
         FakeBroker() as broker,
@@ -31,12 +31,12 @@ async def linked(folder: Path, **options: Any) -> AsyncIterator[tuple[RunningPla
         link = Link(proxy.plane._run.control_socket, **options)
         await asyncio.to_thread(link.start)
         try:
-            await until(lambda: link.state.version > 0)  # its thread has subscribed: no event is missed
+            await until(lambda: link.state.version > 0)  # its thread has subscribed, so no event is missed
             yield proxy, link
         finally:
             await asyncio.to_thread(link.close)
 
 
 def shown(app: App[Any], kind: type[Screen[Any]]) -> Callable[[], bool]:
-    """Return what tells whether a dialog of a kind is there, with all that is on it."""
+    """Return a function that checks whether a dialog of some type is completely shown."""
     return lambda: isinstance(app.screen, kind) and app.screen.focused is not None

@@ -1,4 +1,4 @@
-"""A recording of some requests, and a session of it."""
+"""A recording of some requests, and a session that reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRODUCED = {
 
 @asynccontextmanager
 async def recorded(folder: Path, broker: FakeBroker) -> AsyncIterator[Session]:
-    """Return a session of three exchanges: a Metadata as the broker answers it, one it answers otherwise, a Produce."""
+    """Yield a session with three exchanges: a Metadata as the broker answers it, one with another answer, a Produce."""
     broker.topic("orders", partitions=2)
     recording = Recording()
     client = recording.connection("app[red]\u202e")

@@ -1,4 +1,4 @@
-"""What a user may do with a proxy: a real one in the loop, a broker behind it, and a screen with nothing on it."""
+"""The actions of a user on a proxy: a real proxy in the event loop, a broker behind it, and an empty screen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.waiting import until
 
 
 class ActionsApp(App[None]):
-    """Carries out commands, and remembers what was told."""
+    """Performs commands, and stores the messages."""
 
     def __init__(self, link: Link | None) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class ActionsApp(App[None]):
         self.run_worker(run())
 
     async def done(self, doing: Awaitable[Any]) -> Any:
-        """Carry out what asks nothing."""
+        """Perform an action that asks no question."""
         count = len(self.results)
         self.do(doing)
         await until(lambda: len(self.results) > count)
@@ -157,7 +157,7 @@ async def test_what_touches_several_connections_is_asked_about(tmp_path: Path) -
             await pilot.press("y")
             await one.frame()
             await other.frame()
-            await app.done(app.actions.pause())  # the other way it goes without a question
+            await app.done(app.actions.pause())  # resuming needs no confirmation
             app.do(app.actions.forward_toggle())
             await until(shown(app, Ask))
             await pilot.press("n")
@@ -215,7 +215,7 @@ async def test_forwarding_and_keeping(tmp_path: Path) -> None:
 async def test_rules_are_added_and_removed(tmp_path: Path) -> None:
     async with acting(tmp_path) as (_, link, app, pilot):
         await app.done(app.actions.rule_add("api == Heartbeat => delay 1ms"))
-        # an answer that was under way may be shown before
+        # an answer in transit may be shown before
         await until(lambda: [rule.text for rule in link.state.rules] == ["api == Heartbeat => delay 1ms"])
         app.do(app.actions.rule_add())
         await until(shown(app, Prompt))

@@ -1,4 +1,4 @@
-"""The link to a data plane in the loop of the test: real holds, rules and forwarding, a fake broker behind it."""
+"""The link to a data plane in the event loop of the test: real holds, rules and forwarding, with a fake broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The UI of a running proxy: a data plane in its process, a broker behind it, kafka-python in front, keys as typed."""
+"""The UI of a running proxy: a data plane in its own process, a broker, kafka-python as the client, and key presses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ kafka = pytest.importorskip("kafka")
 
 @asynccontextmanager
 async def proxied(folder: Path) -> AsyncIterator[tuple[FakeBroker, KproxyApp, Pilot[Any], str]]:
-    """Run a proxy with its UI, as ``kproxy proxy`` does; yields where clients connect, too."""
+    """Run a proxy with its UI, like ``kproxy proxy``; also yields the address for clients."""
     told: list[dict[str, Any]] = []
     async with FakeBroker() as broker:
         broker.topic("orders", partitions=1, end=42)
@@ -94,7 +94,7 @@ async def test_a_held_response_is_edited_and_the_client_believes_it(
             kafka.KafkaConsumer, bootstrap_servers=address, client_id="audit-7", api_version=(2, 0)
         )
         try:
-            # ------------------------------------------------ what flows is seen while it does
+            # ------------------------------------------------ traffic is shown live
             assert await asyncio.to_thread(consumer.topics) == {"orders"}
             await until(lambda: session.status.exchanges and len(session.shown) == session.status.exchanges)
 
@@ -112,7 +112,7 @@ async def test_a_held_response_is_edited_and_the_client_believes_it(
             await pilot.press("9")
             await until(lambda: app.main.query_one(Faults).held_number is not None)
 
-            # ------------------------------------------------ it is edited, and goes on as something else
+            # ------------------------------------------------ it is edited, and the changed response is sent
             await pilot.press("e")
             await until(shown(app, EditHeld))
             table = app.screen.query_one(RowTable)
@@ -125,7 +125,7 @@ async def test_a_held_response_is_edited_and_the_client_believes_it(
             assert await asking == {partition: 1234}
             await pilot.press("1")
 
-            # ------------------------------------------------ the recording has both, what was said and what was done
+            # ------------------------------------------------ the recording has both the traffic and the interventions
             await session.set_filter(compile_filter("changed and api == ListOffsets"))
             await until(lambda: len(session.shown) == 1)
             exchange = await session.exchange(session.shown.number(0))
@@ -133,7 +133,8 @@ async def test_a_held_response_is_edited_and_the_client_believes_it(
             assert (change.sent, change.got) == (42, 1234)
             assert exchange.interventions.response[0].released_by == "edited"
 
-            # ------------------------------------------------ leaving names who would lose their connection
+            # ------------------------------------------------ leaving names the clients that would lose their
+            # connection
             await pilot.press("q")
             await until(shown(app, Leave))
             (row, *_) = app.screen.query_one(RowTable).rows

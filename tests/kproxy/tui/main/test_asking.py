@@ -1,4 +1,4 @@
-"""Questions about everything that was captured, asked in the UI."""
+"""Questions about the whole capture, asked in the UI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CRASH_LOOP = Path(__file__).resolve().parents[3] / "data" / "groups" / "21_k430_
 
 
 async def ask(pilot: Pilot[Any], name: str, argument: str = "") -> list[str]:
-    """Ask; return the lines of the answer, none if there is no answer."""
+    """Ask a question; return the lines of the answer, empty without an answer."""
     main_of(pilot).typing.perform(BY_NAME[name], argument)
     await settled(pilot)
     if not isinstance(pilot.app.screen, AnswerDialog):
@@ -115,7 +115,7 @@ async def test_what_has_no_answer_says_why(name: str, argument: str, said: str) 
     async with opened() as pilot:
         assert await ask(pilot, name, argument) == []
         assert any(said in line for line in shown_lines(pilot))
-        if isinstance(pilot.app.screen, Prompt):  # what was typed is not lost
+        if isinstance(pilot.app.screen, Prompt):  # the typed text is not lost
             assert pilot.app.screen.query_one(Input).value == argument
         else:
             assert name in ("question.party", "question.config")

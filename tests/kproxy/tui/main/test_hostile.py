@@ -1,4 +1,4 @@
-"""What is on the wire cannot harm the screen: whatever names and values hold, every line stays aligned and inert."""
+"""Data on the wire cannot harm the screen: with any names and values, every line stays aligned and inert."""
 
 from __future__ import annotations
 

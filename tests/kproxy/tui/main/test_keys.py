@@ -1,4 +1,4 @@
-"""Every command of the table, by its key, in the whole application."""
+"""Every command of the table, with its key, in the whole application."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAYS = {
     Scope.TYPING: ["f", "a"],
     Scope.SEARCHING: ["slash", "a"],
 }
-"""Keys that lead to each place; to holds and faults there is a way only with a proxy (test_live)."""
+"""Keys that lead to each place; holds and faults are available only with a proxy (test_live)."""
 
 LEAVING = {"app.quit", "app.quit_now"}
 BY_PLACE = {
@@ -48,7 +48,7 @@ async def test_every_key_of_a_place_does_something_and_breaks_nothing(
             await pilot.press(command.keys.split(",")[0])
             await _close_dialogs(pilot)
             main_of(pilot).minimize()
-        await pilot.press("escape", "escape", "c")  # what was narrowed
+        await pilot.press("escape", "escape", "c")  # undo the narrowing
         await settled(pilot)
         assert any("402 exchanges" in line for line in shown_lines(pilot))
 

@@ -1,4 +1,4 @@
-"""The whole application as it looks at the sizes that people have."""
+"""The whole application in common terminal sizes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_no_view_leaves_its_lower_half_empty(key: str) -> None:
 
 
 def _longest_gap(pilot: Pilot[Any]) -> int:
-    """Return the largest number of empty lines in a row on the screen."""
+    """Return the largest number of consecutive empty lines on the screen."""
     runs = "".join(" "[: not line.strip()] or "x" for line in shown_lines(pilot)).split("x")
     return max(map(len, runs))
 

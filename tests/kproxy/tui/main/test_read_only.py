@@ -1,4 +1,4 @@
-"""A UI that only shows, on a terminal and on a page in a browser."""
+"""A read-only UI, in a terminal and on a page in a browser."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ ARGUMENTS = {
     "copy.as": "json",
     "records.schema": "none.avsc",
 }
-"""What may stand behind each command on the command line."""
+"""Valid arguments for each command on the command line."""
 
 VIEWS = {
     "1": "exchanges",
@@ -65,7 +65,7 @@ VIEWS = {
 
 
 def shown_text(pilot: Pilot[Any]) -> str:
-    """What is on the screen, as text."""
+    """Return the text on the screen."""
     return "\n".join(shown_lines(pilot))
 
 
@@ -102,7 +102,7 @@ async def test_every_view_opens_on_its_key(size: tuple[int, int]) -> None:
 async def test_a_view_that_is_asked_for_twice_at_once_is_made_once() -> None:
     async with opened() as pilot:
         main = main_of(pilot)
-        for name in ("groups", "groups", "faults"):  # as commands do
+        for name in ("groups", "groups", "faults"):  # like commands
             main.run_worker(main.show_view(name))
         main.query_one(ViewLine).post_message(ViewLine.Chosen("faults"))
         await pilot.press("5")
@@ -193,7 +193,7 @@ async def test_a_filter_is_typed_switched_off_and_taken_away() -> None:
         await pilot.press("escape", "enter")
         await settled(pilot)
         session = main_of(pilot).session
-        if session.status.filter is None:  # escape closed the bar: there was nothing offered
+        if session.status.filter is None:  # escape closed the bar: there were no offers
             await pilot.press("f")
             await type_text(pilot, "api == Heartbeat")
             await pilot.press("enter")
@@ -333,7 +333,7 @@ async def test_a_comment_is_typed_and_shown() -> None:
         await until(lambda: "look at this" in shown_text(pilot))
 
 
-# ------------------------------------------------------------ what is told
+# ------------------------------------------------------------ messages
 @pytest.mark.slow
 async def test_a_damaged_capture_opens_with_a_banner(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
@@ -431,6 +431,6 @@ async def test_a_count_that_ended_between_two_looks_is_not_shown_any_longer(
         await settled(pilot)
         main = main_of(pilot)
         counting.append(Progress(0.06, 0))
-        main._show_status(main.session.status)  # as when something else was published meanwhile
+        main._show_status(main.session.status)  # as if another status had been published meanwhile
         counting.clear()
         await until(lambda: "counting" not in shown_lines(pilot)[0])

@@ -1,4 +1,4 @@
-"""The line of views, and where escape leads."""
+"""The line of views, and the target of escape."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_no_name_is_cut_where_narrow_gaps_make_room() -> None:
 
 
 class LineApp(App[None]):
-    """Nothing but the line."""
+    """Shows only the line."""
 
     def compose(self) -> ComposeResult:
         yield ViewLine({})

@@ -1,4 +1,4 @@
-"""An application with nothing but one view, and what tests ask of its tables."""
+"""An application with a single view, and queries about its tables."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.kproxy.tui.kit import REBALANCE, read_session, settled
 
 
 class ViewApp(App[None]):
-    """Hosts a view, and keeps what that asks for.
+    """Hosts a view, and stores its requests.
 
-    :ivar met: filters that it wants to narrow to, and numbers of exchanges that it goes to
+    :ivar met: filters that it requested, and numbers of exchanges that it went to
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -47,7 +47,7 @@ class ViewApp(App[None]):
 
 
 class PictureApp(ViewApp):
-    """Reads the capture itself, as pictures are taken of applications that are not begun yet."""
+    """Reads the capture itself, because snapshots are taken of applications that have not started."""
 
     async def on_mount(self) -> None:
         self.session.start()
@@ -69,7 +69,7 @@ async def shown(
     size: tuple[int, int] = (150, 40),
     **options: Any,
 ) -> AsyncIterator[Pilot[None]]:
-    """Return a view that shows a capture which was read.
+    """Return a view of a capture that was read.
 
     :param wanted: filter
     """
@@ -86,7 +86,7 @@ async def shown(
 
 
 def table(pilot: Pilot[None], place: int = 0) -> RowTable:
-    """The table of a view; its details come after it."""
+    """Return the table of a view; its details come after it."""
     return list(pilot.app.query(RowTable))[place]
 
 
@@ -100,7 +100,7 @@ def column(pilot: Pilot[None], title: str, place: int = 0) -> list[str]:
 
 
 def said(pilot: Pilot[None]) -> str:
-    """The text about the selected row."""
+    """Return the text about the selected row."""
     return str(pilot.app.query_one(".text Static").render())
 
 

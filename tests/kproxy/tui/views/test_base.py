@@ -1,4 +1,4 @@
-"""What holds for all views: internal errors are contained, and when a view is opened changes nothing."""
+"""Properties of all views: internal errors are contained, and the time of opening makes no difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the view of connections says of the network."""
+"""The network values in the view of connections."""
 
 from __future__ import annotations
 

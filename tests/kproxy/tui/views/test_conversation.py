@@ -114,7 +114,7 @@ async def test_who_is_shown_can_be_chosen() -> None:
         await press(pilot, "p")
         assert isinstance(app.screen, ParticipantsDialog)
         await press(pilot, "a", "a")  # all are ticked at first: none, then all again
-        await press(pilot, "space", "enter")  # but the first
+        await press(pilot, "space", "enter")  # all but the first
         assert "6 of 7 clients and brokers" in app.drawn[0]
         names = [each.name for each in app.diagram.participants]
         assert names == ["pump", "m1", "m2", "m3", "m4", "127.0.0.1:10101"]
@@ -134,7 +134,7 @@ async def test_long_captures_are_gone_through_window_by_window(monkeypatch: pyte
         assert app.drawn[0].startswith(" 100 of 402 exchanges  ·  #90 to #189")
         assert app.diagram.current is not None
         assert app.diagram.current.step is not None
-        assert app.diagram.current.step.number in range(95, 101)  # it goes on where it was
+        assert app.diagram.current.step.number in range(95, 101)  # it continues at the same place
         await press(pilot, "G")
         assert "#303 to #402" in app.drawn[0]
         assert app.drawn[-1].startswith("▌")

@@ -1,4 +1,4 @@
-"""Windows of a conversation: where they lie, what they hold, and that they are read once."""
+"""Windows of a conversation: their position, their content, and that each is read once."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ STATE = LiveState(
 
 
 class FaultsApp(App[None]):
-    """Nothing but the view."""
+    """Shows only the view."""
 
     def __init__(self, state: LiveState | None = STATE) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The view of findings: what it says, where it leads, and what was not judged."""
+"""The view of findings: its texts, their targets, and the rules without a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of groups: lanes, stories, members, and where they lead."""
+"""The view of groups: lanes, stories, members, and their targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_stories_and_members_of_the_selected_group() -> None:
         assert column(pilot, "rebalances") == ["8"]
         assert column(pilot, "state") == ["Empty"]
         assert column(pilot, "gen") == ["8"]
-        # as the coordinator's log has it: three join in turn, one leaves, one is killed, one joins, all leave
+        # from the coordinator's log: three join in turn, one leaves, one is killed, one joins, all leave
         assert column(pilot, "trigger", 1) == [
             *["member_joined"] * 3,
             "member_left",

@@ -1,4 +1,4 @@
-"""The view of incidents: what happened and when, what followed, and where it leads."""
+"""The view of incidents: events, their times and effects, and their targets."""
 
 from __future__ import annotations
 

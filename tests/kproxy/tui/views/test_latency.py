@@ -1,4 +1,4 @@
-"""The latency view: its table and its drawing, its keys, and that what one enters is what was counted."""
+"""The latency view: its table, its diagram, its keys, and the exchanges opened from it are those counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of records: the same rows that ``kproxy records`` prints, and where they lead."""
+"""The view of records: the same rows as in ``kproxy records``, and their targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views that are tables: what they show, what their rows lead to, and how they are used."""
+"""Table views: their content, the targets of their rows, and their use."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.kproxy.tui.views.hosting import PictureApp, cell, column, said, shown
 VIEWS: list[type[TableView[Any]]] = [Connections, Clients, Topics, Errors, Groups]
 
 
-# ---------------------------------------------------------------- what rows lead to
+# ---------------------------------------------------------------- targets of rows
 @asynccontextmanager
 async def counted(view: type[TableView[Any]], session: Session) -> AsyncIterator[TableView[Any]]:
-    """A view that is not shown, whose fold has counted everything."""
+    """A hidden view whose fold has counted everything."""
     made = view(session)
     made.on_shown()
     await session.idle()
@@ -130,7 +130,7 @@ async def test_enter_narrows_and_goes() -> None:
         assert pilot.app.met == ["connection == 6", 16]
 
 
-# ---------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------- content
 @pytest.mark.slow
 async def test_connections() -> None:
     async with shown(Connections) as pilot:
@@ -170,7 +170,7 @@ async def test_topics_with_partitions_rates_and_lag() -> None:
         assert cell(found, row, "topic") == "r2-java_eager_range"
         assert cell(found, row, "producers") == "pump"
         assert cell(found, row, "per s") == "158 B"
-        # pump's last two records, with acks=all, are committed by nobody
+        # nobody commits pump's last two records, with acks=all
         assert cell(found, row, "lag") == "2"
         assert [cell(found, child, "topic") for child in row.children][:2] == [
             "r2-java_eager_range-0",
@@ -209,7 +209,7 @@ async def test_errors_with_meaning_and_sequel() -> None:
         assert not table(pilot, 1).display
 
 
-# ---------------------------------------------------------------- how it is used
+# ---------------------------------------------------------------- use
 @pytest.mark.slow
 async def test_a_filter_holds_for_every_view() -> None:
     async with shown(Connections, wanted="client_id == m2") as pilot:

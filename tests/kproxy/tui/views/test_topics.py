@@ -1,4 +1,4 @@
-"""Rates and rows of topics while they flow."""
+"""Rates and rows of topics during live traffic."""
 
 from __future__ import annotations
 
@@ -87,4 +87,4 @@ def test_the_lag_is_that_of_who_is_most_behind() -> None:
     told = [{"partition_index": 0, "committed_offset": 70, "error_code": 0}]
     committed = {"topics": [{"name": "orders", "partitions": told}]}
     fold.add(exchange(9, 5, request={"group_id": "web"}, response=committed))
-    assert lag(fold.result()["orders"].total) == 30  # what a group has committed counts more
+    assert lag(fold.result()["orders"].total) == 30  # the committed offset of a group has precedence

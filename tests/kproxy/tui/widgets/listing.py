@@ -1,4 +1,4 @@
-"""An application that shows nothing but a list of exchanges."""
+"""An application that only shows a list of exchanges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODY = SIZE[1] - 1
 
 
 class ListApp(App[None]):
-    """Shows a list and keeps what it says."""
+    """Shows a list and stores its messages."""
 
     ENABLE_COMMAND_PALETTE = False
 
@@ -48,7 +48,7 @@ class ListApp(App[None]):
         self.said.append(message.profile)
 
     def strip(self, y: int) -> Strip:
-        """Return a line of the list as it is painted."""
+        """Return a painted line of the list."""
         return self.list.render_lines(Region(0, y, self.list.size.width, 1))[0]
 
     def line(self, y: int) -> str:
@@ -62,7 +62,7 @@ class ListApp(App[None]):
 
 
 async def renewed(pilot: Pilot[None]) -> None:
-    """Show what was published, and wait until it is painted."""
+    """Show the published data, and wait until it is painted."""
     app = pilot.app
     assert isinstance(app, ListApp)
     app.list.refresh_rows()

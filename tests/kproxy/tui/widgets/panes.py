@@ -13,7 +13,7 @@ from kproxy.tui.widgets.field_tree import FieldTree
 
 
 class One(App[None]):
-    """One widget, and what it tells."""
+    """One widget, and its messages."""
 
     AUTO_FOCUS = None
 
@@ -27,7 +27,7 @@ class One(App[None]):
         yield self.widget
 
     def on_field_tree_field_selected(self, message: FieldTree.FieldSelected) -> None:
-        """Keep what is told."""
+        """Store the message."""
         self.told.append(message)
 
     on_field_tree_show_bytes = on_field_tree_add_column = on_field_tree_step_exchange = (
@@ -55,10 +55,10 @@ class Details(One):
 
 
 def lines(widget: FieldTree | ByteView) -> list[str]:
-    """Return what a widget says, line by line."""
+    """Return the text of a widget, line by line."""
     return [widget.line_text(y).rstrip() for y in range(widget.line_count())]
 
 
 def drawn(widget: FieldTree | ByteView) -> list[str]:
-    """Return what a widget draws, line by line."""
+    """Return the drawing of a widget, line by line."""
     return [widget.render_line(y).text for y in range(widget.size.height)]

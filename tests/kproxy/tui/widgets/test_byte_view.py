@@ -1,4 +1,4 @@
-"""The bytes: where they are drawn, which are marked, and how one moves in them."""
+"""The bytes: their positions, their marks, and moving in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: names, arguments, completion, mistakes."""
+"""The command line: names, arguments, completion, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees and bytes together: what is selected in one is shown in the other."""
+"""Trees and bytes together: a selection in one is shown in the other."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_every_byte_leads_to_its_field_and_the_field_to_its_bytes() -> Non
 
 
 async def _all_told(pilot: Pilot[None]) -> None:
-    """Wait until the messages between the widgets have come."""
+    """Wait until the messages between the widgets have arrived."""
     await pilot._wait_for_screen()
 
 

@@ -155,7 +155,7 @@ async def test_moving_to_the_end_goes_on_following() -> None:
         assert app.list.number == 20
 
 
-# ------------------------------------------------------------ what is held
+# ------------------------------------------------------------ held messages
 @pytest.mark.slow
 async def test_what_is_held_stays_at_the_bottom_of_the_screen() -> None:
     app = ListApp(PublishedSession(1_000))

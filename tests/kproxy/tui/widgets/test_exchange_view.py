@@ -18,7 +18,7 @@ from tests.waiting import until
 HOSTILE = "[red]a\x1b[2Jb[/]\u202e\u0301\t全角"
 
 
-# ------------------------------------------------------------ what it shows
+# ------------------------------------------------------------ content
 async def test_exchanges_are_lines_below_titles() -> None:
     app = ListApp(PublishedSession(3))
     async with app.run_test(size=SIZE) as pilot:
@@ -155,9 +155,9 @@ async def test_an_empty_list_says_why() -> None:
         assert "no marked exchange matches" in app.line(1)
 
 
-# ------------------------------------------------------------ time passes
+# ------------------------------------------------------------ passing time
 class Clock:
-    """The clock of the list, which advances only when a test says so; in ns."""
+    """The clock of the list in ns, advanced only by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = BEGIN
@@ -268,7 +268,7 @@ async def test_what_repeats_the_line_above_is_dimmed() -> None:
 
 
 def _painted(app: ListApp, y: int) -> str:
-    """Return what is on the terminal, whether or not it would be painted otherwise now."""
+    """Return the text on the terminal, even if it would be painted differently now."""
     return app.screen._compositor.render_strips()[y].text
 
 
@@ -281,9 +281,9 @@ def _style_of(app: ListApp, y: int, text: str) -> Any:
     return next(segment.style for segment in line if text in segment.text)
 
 
-# ------------------------------------------------------------ as it looks
+# ------------------------------------------------------------ appearance
 def every_state() -> PublishedSession:
-    """A session with an exchange of each state, some marked, some with a comment, and something held."""
+    """Return a session with an exchange in each state, some marked, some with a comment, and a held message."""
     said = {State.ERROR: ("NOT_LEADER_OR_FOLLOWER",)}
 
     def make(number: int) -> Any:

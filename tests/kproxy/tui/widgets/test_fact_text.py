@@ -1,4 +1,4 @@
-"""Facts whose references to exchanges can be chosen."""
+"""Facts with selectable references to exchanges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORY = f"m3 left.\nmoved{BEHIND_LABEL}t#7-0 to #x\nevidence{BEHIND_LABEL}LeaveG
 
 
 class FactApp(App[None]):
-    """Two lines of facts, of which two references are the last."""
+    """Two lines of facts that end with two references."""
 
     def __init__(self, text: str = STORY) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is said of one field."""
+"""The description of a field."""
 
 from __future__ import annotations
 

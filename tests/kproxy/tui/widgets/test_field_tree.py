@@ -1,4 +1,4 @@
-"""The tree of fields: keys, mouse, what stays folded, and hostile texts."""
+"""The tree of fields: keys, mouse, persistent folding, and hostile texts."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_hostile_texts_take_the_cells_they_are_given() -> None:
     for width in (20, 33, 60, 200):
         async with app.run_test(size=(width, 30)):
             for line in drawn(app.tree):
-                assert cell_len(line) == width - 1  # the scroll bar
+                assert cell_len(line) == width - 1  # without the scroll bar
                 assert line.isprintable()
         app = Tree(app.side)
 

@@ -1,4 +1,4 @@
-"""The filter bar: validity, completion, history, saved filters, and nothing that harms the terminal."""
+"""The filter bar: validity, completion, history, saved filters, and safe output to the terminal."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_validity_is_told_while_typing() -> None:
         assert app.bar.has_class("-invalid")
         line = told_by(app.bar)
         assert "there is no field latencyy (did you mean latency?)" in line
-        # the carets stand under the word in the line above
+        # the carets are below the word in the previous line
         assert line.index("^" * len("latencyy")) == app.bar._column(app.bar.text.index("latencyy"))
 
 
@@ -149,7 +149,7 @@ async def test_tab_takes_fields_operators_and_values_that_were_met() -> None:
         assert offered(app.bar)[:3] == ["==", "!=", "~"]
         await type_in(pilot, "", "tab")
         assert app.asked == ["topic"]
-        # what cannot be seen cannot be typed either
+        # invisible characters cannot be typed either
         assert offered(app.bar) == ["orders", "orders-dlq", '"pay ments"']
         await type_in(pilot, "", "down", "down", "down", "enter")
         assert app.bar.text == 'topic == "pay ments" '
@@ -281,14 +281,14 @@ async def test_up_after_typing_meets_only_what_begins_alike() -> None:
         assert app.bar.text == "to"
 
 
-# ---------------------------------------------------------------- filters under names
+# ---------------------------------------------------------------- saved filters
 @pytest.mark.slow
 async def test_saved_filters_are_offered_in_front_and_put_in() -> None:
     app = BarApp()
     async with app.run_test(size=(80, 24)) as pilot:
         app.bar.open()
         await type_in(pilot, "@")
-        # the language's own selections are there too, and win where the names are the same
+        # the language's own selections are offered too, and have precedence if names are the same
         assert [text for text in offered(app.bar) if text in {"@slow", "@either", "@broken"}] == [
             "@broken",
             "@either",
@@ -327,7 +327,7 @@ async def test_a_saved_filter_that_makes_no_sense_says_so() -> None:
         assert "x ==" in told_by(app.bar)
 
 
-# ---------------------------------------------------------------- what is typed, pasted and shown
+# ---------------------------------------------------------------- typed, pasted and displayed text
 @pytest.mark.slow
 async def test_what_is_pasted_over_several_lines_becomes_one() -> None:
     app = BarApp()
@@ -367,7 +367,7 @@ async def test_a_very_long_filter_scrolls_and_is_judged() -> None:
         assert told_by(app.bar).startswith("there is no field nope")
 
 
-# ---------------------------------------------------------------- where the offers are
+# ---------------------------------------------------------------- position of the offers
 @pytest.mark.slow
 @pytest.mark.parametrize("below", [False, True])
 async def test_the_offers_never_cover_the_line(below: bool) -> None:
@@ -427,7 +427,7 @@ async def test_who_goes_elsewhere_is_offered_nothing() -> None:
         assert app.bar.is_open
 
 
-# ---------------------------------------------------------------- how it looks
+# ---------------------------------------------------------------- appearance
 @pytest.mark.slow
 def test_snapshot_of_a_mistake(snap_compare: Any) -> None:
     async def prepare(pilot: Any) -> None:

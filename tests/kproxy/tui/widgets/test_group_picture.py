@@ -44,7 +44,7 @@ def spans(*parts: tuple[float, float, Phase]) -> list[Span]:
 
 
 def group(**fields: Any) -> GroupTimeline:
-    """A minute: m1 joins for 10 s and is stable, m2 falls silent at 30 s and is gone at 40 s."""
+    """Return a minute of a group: m1 joins for 10 s and is stable, m2 falls silent at 30 s and is gone at 40 s."""
     members = [
         member("m1", spans=spans((0, 10, Phase.JOINING), (10, 60, Phase.STABLE))),
         member("m2", first=10, left=at(40), spans=spans((10, 30, Phase.STABLE), (30, 40, Phase.SILENT))),
@@ -67,7 +67,7 @@ async def test_members_marks_and_time() -> None:
         await pilot.pause()
         title, marks, first, second, axis = lines(pilot)[:5]
         assert title.startswith(" 60 s  ·  ━ stable")
-        # 60 cells behind the names: a second each
+        # 60 cells after the names: one second each
         assert first[:11].strip() == "m1"
         assert first[11:] == "▒" * 10 + "━" * 40 + "━" * 10
         assert second[11:] == " " * 10 + "━" * 20 + "·" * 10 + "╳" + " " * 19
@@ -102,13 +102,13 @@ async def test_zoom_and_pan() -> None:
         await pilot.pause()
         title, marks, first, *_ = lines(pilot)
         assert "30 s of 60 s" in title
-        # from 26 s to 56 s: two cells a second
+        # from 26 s to 56 s: two cells per second
         assert marks[11 + 28 :].startswith("▼2")
         assert first[11:] == "━" * 60
         await pilot.press("less_than_sign", "less_than_sign", "less_than_sign", "less_than_sign")
         await pilot.pause()
         assert lines(pilot)[2][11:] == "▒" * 20 + "━" * 40
-        await pilot.press("right")  # the time at which it was is shown
+        await pilot.press("right")  # the time of the cursor is shown
         await pilot.pause()
         assert "▽" in lines(pilot)[1]
         await pilot.press("asterisk")

@@ -1,4 +1,4 @@
-"""The drawing of latencies: bars, shades, percentiles, the cursor and the filter for what is under it."""
+"""The latency diagram: bars, shades, percentiles, the cursor and the filter for its cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEGIN = 1_795_248_000 * SECOND  # 2026-11-21 08:00:00 UTC
 
 
 def picture(times: dict[int, list[int]], measure: Measure = Measure.EXCESS, title: str = "Fetch") -> Picture:
-    """Make a picture of latencies in ms by the seconds in which they were measured."""
+    """Create a picture of latencies in ms by the seconds in which they were measured."""
     stats = LatencyStats()
     for second, latencies in times.items():
         for latency in latencies:
@@ -70,7 +70,7 @@ async def test_bars_and_shades_on_one_scale() -> None:
         slow, fast = rows[0], next(row for row in rows if "1 ms" in row)
         assert slow.split("│")[0].split() == ["40", "ms", "█▍", "1"]
         assert fast.split("│")[0].split() == ["▌", "1", "ms", "██████████", "7"]
-        # one column a second
+        # one column per second
         over_time = fast.split("│")[1]
         assert [len(over_time), over_time[0], over_time[30], over_time[59]] == [60, "█", "▓", "▒"]
         assert slow.split("│")[1].strip() == "▒"

@@ -1,4 +1,4 @@
-"""Rows of latency: round bounds, as many as fit, and filters that mean exactly what a row counts."""
+"""Rows of latency: round bounds, their number, and filters that match exactly the exchanges counted in a row."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def test_a_filter_means_what_the_row_counts() -> None:
         for latency in (0, 999, 1_000, 9_999, 10_000, 60_000, 100_000):
             made = exchange(latency=latency)
             assert wanted.match(made, context) is (latency in span)
-        # what did nothing but wait is in no row
+        # exchanges that only waited are in no row
         assert not wanted.match(waited, context)

@@ -1,4 +1,4 @@
-"""The table of views: cursor, order, unfolding, search, and what is drawn."""
+"""The table of views: cursor, order, unfolding, search, and drawing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TableApp(App[None]):
 
 
 def lines(app: TableApp, count: int = 8) -> list[str]:
-    """What the table shows, without the empty lines at the end."""
+    """Return the text of the table, without the empty lines at the end."""
     shown = [app.table.render_line(y).text.rstrip() for y in range(min(count, app.table.size.height))]
     while shown and not shown[-1]:
         shown.pop()
@@ -150,7 +150,7 @@ async def test_rows_unfold_and_fold(opened: Callable[..., Any]) -> None:
         await pilot.press("u")
         assert pilot.app.table.selected.key == "payments"
         assert len(lines(pilot.app)) == 4
-        await pilot.press("down", "u")  # nothing in it to unfold
+        await pilot.press("down", "u")  # it contains nothing to unfold
         assert len(lines(pilot.app)) == 4
 
 

@@ -1,4 +1,4 @@
-"""Text that is selected with the mouse, whatever its characters take."""
+"""Text selected with the mouse, whatever the width of its characters."""
 
 from __future__ import annotations
 

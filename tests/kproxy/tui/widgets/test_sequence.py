@@ -1,4 +1,4 @@
-"""The sequence diagram: what is drawn where, the cursor, scrolling, and text that would do harm."""
+"""The sequence diagram: positions, the cursor, scrolling, and harmful text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def step(made: Exchange, request: str = "", response: str = "ok") -> Step:
 
 
 def chat(count: int, **fields: Any) -> list[Step]:
-    """Exchanges that do not repeat: each is of another API than the one before."""
+    """Return exchanges that do not repeat: each has another API than the one before."""
     keys = (3, 0, 10, 9, 8, 2, 19, 22, 60)
     return [
         step(
@@ -136,7 +136,7 @@ async def test_text_that_would_do_harm_is_shown_harmlessly() -> None:
         assert "[bold]日本� long" in text
         assert "�[31m[red]evil�" in text
         rendered = [app.diagram.render_line(y).cell_length for y in range(5)]
-        assert len(set(rendered)) == 1  # wide characters and cut texts leave nothing askew
+        assert len(set(rendered)) == 1  # alignment is correct with wide characters and shortened texts
 
 
 async def test_the_cursor_moves_and_pages_scroll() -> None:
@@ -192,7 +192,7 @@ async def test_many_participants_scroll_sideways_and_texts_stay_in_sight() -> No
     ]
     app, running = run(steps, (80, 24))
     async with running:
-        # the broker is out of sight, what it answers is not
+        # the broker is out of sight, its responses are not
         assert "10.0.0.1:9092" not in app.drawn[1]
         assert app.drawn[SequenceDiagram.HEADER + 1].endswith("2.0 ms  3 brokers")
         for _ in range(20):

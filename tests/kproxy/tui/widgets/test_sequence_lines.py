@@ -1,4 +1,4 @@
-"""Lines of a sequence diagram: what is folded, unfolded, silent, left out."""
+"""Lines of a sequence diagram: folded, unfolded, silent, left out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_silence_is_told() -> None:
     made = [step(exchange(key, number=at, time=at * 5 * SECOND)) for at, key in enumerate((0, 3), 1)]
     lines = lines_of(folded(made), frozenset())
     assert [line.text for line in lines if line.kind is LineKind.SILENCE] == ["… 5 s …"]
-    made[0].latency = 5 * SECOND  # it was waited for the answer: no silence
+    made[0].latency = 5 * SECOND  # the client waited for the response: no silence
     assert not [line for line in lines_of(folded(made), frozenset()) if line.kind is LineKind.SILENCE]
 
 

@@ -1,4 +1,4 @@
-"""Rows of tables: what they are sorted by, how wide they are, which of them are lines."""
+"""Rows of tables: their order, their widths, and the lines they become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes and buttons that say by a character whether they are on."""
+"""Boxes and buttons that show their state with a character."""
 
 from __future__ import annotations
 

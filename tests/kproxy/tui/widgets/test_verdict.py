@@ -1,4 +1,4 @@
-"""What is told below a line that is being typed."""
+"""Messages below an input line."""
 
 from __future__ import annotations
 

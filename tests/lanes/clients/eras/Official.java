@@ -45,7 +45,7 @@ public class Official {
 
     static ObjectNode read(boolean request, short key, short version, byte[] frame) throws Exception {
         if (request) return readAs(true, key, version, frame);
-        // as clients do: a broker that does not know the version of ApiVersions answers in version 0 (KIP-511)
+        // like clients: a broker that does not support the version of ApiVersions responds in version 0 (KIP-511)
         if (key == API_VERSIONS && version > 0 && ByteBuffer.wrap(frame).getShort(4) == UNSUPPORTED_VERSION)
             return readAs(false, key, (short) 0, frame).put("decodedAs", 0);
         ObjectNode line = null;
@@ -56,7 +56,7 @@ public class Official {
             reason = failure;
         }
         if (line != null && line.get("left").asInt() == 0) return line;
-        // brokers before 0.10 do not check versions, and answer in the newest they know
+        // brokers before 0.10 do not check versions, and respond in the newest they support
         for (short older = (short) (version - 1); older >= 0; older--) {
             try {
                 ObjectNode other = readAs(false, key, older, frame);
@@ -119,7 +119,7 @@ public class Official {
         return parts;
     }
 
-    /** Older releases have no topic IDs: their classes are not asked for any. */
+    /** Calls no method for topic IDs on the classes of older releases, which have none. */
     static String topicId(Object topic) throws Exception {
         return topic.getClass().getMethod("topicId").invoke(topic).toString();
     }

@@ -15,7 +15,7 @@ import java.util.concurrent.atomic.AtomicReference;
 
 public class ToolRunner {
     static final AtomicReference<Integer> EXIT_CODE = new AtomicReference<>();
-    // tools may keep System.out from their first line on, so that it must stay the same
+    // tools may store System.out when they start, so it must remain the same object
     static volatile OutputStream output = OutputStream.nullOutputStream();
 
     @SuppressWarnings("removal")
@@ -61,7 +61,7 @@ public class ToolRunner {
         main.join();
         for (Thread thread : new ArrayList<>(running(threads)))
             while (thread.isAlive() && EXIT_CODE.get() == null) thread.join(10);
-        output = collected; // of hooks, too
+        output = collected; // including that of shutdown hooks
         for (Thread hook : takenHooks()) {
             hook.start();
             hook.join();
@@ -111,7 +111,7 @@ public class ToolRunner {
         }
     }
 
-    /** Ends a tool in place of the virtual machine: what it prints behind its exit is dropped. */
+    /** Ends a tool instead of the JVM: output after its exit is dropped. */
     @SuppressWarnings("removal")
     static class ExitManager extends SecurityManager {
         @Override

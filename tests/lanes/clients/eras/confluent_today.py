@@ -1,8 +1,8 @@
-"""librdkafka of today, as confluent-kafka brings it, at a broker of any era; arguments: BOOTSTRAP TOPIC COUNT RELEASE.
+"""A current librdkafka (confluent-kafka) at a broker of any era; arguments: BOOTSTRAP TOPIC COUNT RELEASE.
 
-Does what ``kafka_python_today.py`` does, as far as librdkafka can: brokers before 0.10 cannot be asked what they
-speak, and are told to it by ``broker.version.fallback``. It is in a group from 0.10 on: of the Metadata v0 that comes
-with a subscription, librdkafka 2.16 says "tmpabuf memory shortage", with kproxy and without.
+Does the same as ``kafka_python_today.py``, as far as librdkafka can: brokers before 0.10 do not announce their
+versions, so ``broker.version.fallback`` sets them. It joins a group from 0.10 on: on the Metadata v0 of a subscription,
+librdkafka 2.16 fails with "tmpabuf memory shortage", with kproxy and without.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""kafka-python of today at a broker of any era; arguments: BOOTSTRAP TOPIC COUNT RELEASE.
+"""A current kafka-python at a broker of any era; arguments: BOOTSTRAP TOPIC COUNT RELEASE.
 
-Produces COUNT records in each codec that the release knows, looks for them by offset and by timestamp, and consumes
-them: in a group from 0.9 on, where there are coordinators for it. From 0.11 on it produces in transactions too, of
-which one is aborted. Prints ``{"consumed": [values], "complete": whether all came back, "facts": [...]}``; the facts
-are partitions and offsets, and are the same each time.
+Produces COUNT records with each codec of the release, looks them up by offset and by timestamp, and consumes them: in a
+group from 0.9 on, where group coordinators exist. From 0.11 on it also produces in transactions, one of which is
+aborted. Prints ``{"consumed": [values], "complete": whether all were consumed, "facts": [...]}``; the facts are
+partitions and offsets, and are the same each time.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ bootstrap, topic, count, release = sys.argv[1:]
 version = tuple(map(int, release.split(".")))
 common: dict[str, Any] = {"bootstrap_servers": bootstrap, "client_id": "kafka-python"}
 if version < (3, 0):
-    # what it asks a broker of later releases itself; before 0.10 there is no way to ask
+    # with later releases the client asks the broker for its version; before 0.10 it cannot
     common["api_version"] = version[:3] if version < (1, 0) else version[:2]
 codecs = [None, "gzip", "snappy"]
-codecs += ["lz4"] if version >= (0, 10) else []  # before it the checksum of the frame is another (KIP-57)
+codecs += ["lz4"] if version >= (0, 10) else []  # before, the frame had a different checksum (KIP-57)
 codecs += ["zstd"] if version >= (2, 1) else []
 
 
@@ -43,7 +43,7 @@ def produce(values: list[str], **settings: Any) -> None:
 
 
 def consume(wanted: int) -> tuple[list[str], list[Any]]:
-    # as a member of a group where there are coordinators of groups
+    # as a group member if group coordinators exist
     group = {"group_id": f"{topic}-kp", "enable_auto_commit": False} if version >= (0, 9) else {}
     group |= {"isolation_level": "read_committed"} if version >= (0, 11) else {}
     consumer = KafkaConsumer(auto_offset_reset="earliest", **common, **group)
@@ -54,12 +54,12 @@ def consume(wanted: int) -> tuple[list[str], list[Any]]:
     seen: list[str] = []
     deadline = time.monotonic() + 30
     while len(seen) < wanted and time.monotonic() < deadline:
-        # 3.0.12 can lose a SyncGroup when a poll of a fifth of a second ends in the middle of it
+        # 3.0.12 can lose a SyncGroup when a poll of 0.2 s ends during it
         for records in consumer.poll(1000).values():
             seen += [record.value.decode() for record in records]
     partition = TopicPartition(topic, 0)
     facts: list[Any] = [sorted(consumer.partitions_for_topic(topic))]
-    # where a transaction ends is a matter of when its marker comes: numbers behind it are not told
+    # the end offset depends on when the transaction marker arrives: later numbers are not printed
     end = consumer.end_offsets([partition])[partition]
     facts += [consumer.beginning_offsets([partition])[partition], end >= wanted]
     if version >= (0, 10, 1):

@@ -17,9 +17,9 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * A member of a group that does what it is told, a word and its arguments on each line of its input, and writes down
- * what its listener says: milliseconds since the epoch, a word, and the rest. Arguments are topics, separated by commas,
- * and settings of the consumer.
+ * A group member that obeys orders from its input, a word and arguments per line, and prints the events of its
+ * listener: milliseconds since the epoch, a word, and details. Its command line arguments are topics, separated by
+ * commas, and consumer settings.
  */
 public class Member {
     private static final BlockingQueue<String[]> ORDERS = new LinkedBlockingQueue<>();
@@ -87,7 +87,7 @@ public class Member {
         say(how + "-end", "");
     }
 
-    /** Removes a static member as an administrator does, through a client of its own. */
+    /** Removes a static member with a separate admin client. */
     private static void remove(String group, String instance) throws Exception {
         say("remove", instance);
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "client.id", "admin"))) {
@@ -111,7 +111,7 @@ public class Member {
     }
 
     private static class Listener implements ConsumerRebalanceListener {
-        /** Milliseconds that it takes the next time to give partitions up. */
+        /** Milliseconds that the next release of partitions takes. */
         private long stuck = 0;
 
         @Override

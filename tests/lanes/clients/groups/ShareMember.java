@@ -11,8 +11,8 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 
 /**
- * A member of a share group, as Member.java is one of a group of consumers. It writes down that it got its first
- * records, and of each record that was delivered before, its partition, offset and count of deliveries.
+ * A member of a share group, like Member.java for consumer groups. It prints the arrival of its first records, and the
+ * partition, offset and delivery count of each redelivered record.
  */
 public class ShareMember {
     private static final BlockingQueue<String[]> ORDERS = new LinkedBlockingQueue<>();

@@ -13,9 +13,9 @@ import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.kstream.Materialized;
 
 /**
- * An instance of a Streams application that counts the values of a topic, in a store that has standbys. It writes down
- * which tasks its thread has, whenever they are others: milliseconds since the epoch, a word, and the tasks. Arguments
- * are the topic and settings of Streams; "close" on its input closes it.
+ * An instance of a Streams application that counts the values of a topic, in a store with standbys. It prints the tasks
+ * of its thread whenever they change: milliseconds since the epoch, a word, and the tasks. Arguments are the topic and
+ * settings of Streams; "close" on its input closes it.
  */
 public class StreamsMember {
     public static void main(String[] arguments) throws Exception {

@@ -1,4 +1,4 @@
-"""A member of a group as ``Member.java`` is, of librdkafka, as confluent-kafka brings it."""
+"""A group member like ``Member.java``, with librdkafka (confluent-kafka)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ public class Errand {
         }
     }
 
-    /** Two members that go on polling until the group has been looked at: a rebalance needs both. */
+    /** Two members that keep polling until the group has been described: a rebalance needs both. */
     static class Group {
         final Set<String> seen = Collections.synchronizedSet(new TreeSet<>());
         final Set<Integer> assigned = Collections.synchronizedSet(new HashSet<>());

@@ -1,20 +1,20 @@
-"""What the Python programs of this folder share: their arguments, what they print, how they end.
+"""Common parts of the Python programs in this folder: arguments, output, and exit.
 
-Each program, in whatever language, is run in one of two ways and speaks JSON, one object a line:
+Each program, in whatever language, runs in one of two modes and prints JSON, one object per line:
 
 ``PROGRAM errand BOOTSTRAP TOPIC COUNT``
-    makes the topic, describes the cluster and the topic's configuration, produces COUNT records, as many in a
-    transaction that is committed and as many in one that is aborted, consumes what is committed in a group (named
-    like the topic) of two members, lists and describes groups, deletes the topic. Prints ``{"brokers": [[node ID,
-    host, port], ...], "members": of the group, "consumed": [values]}``. What a library has no means for is left out:
-    ``CLIENTS`` in ``tests/lanes/through.py`` names it, with the reason.
+    creates the topic, describes the cluster and the topic's configuration, produces COUNT records, as many in a
+    committed transaction and as many in an aborted one, consumes the committed ones in a group (named like the
+    topic) of two members, lists and describes groups, deletes the topic. Prints ``{"brokers": [[node ID, host,
+    port], ...], "members": of the group, "consumed": [values]}``. Operations that a library lacks are left out:
+    ``CLIENTS`` in ``tests/lanes/through.py`` names them, with reasons.
 
 ``PROGRAM endure BOOTSTRAP TOPIC``
-    produces a record every 20 ms (acks=all, idempotent) and consumes them in a group, through whatever happens, and
-    prints ``{"acknowledged": count, "consumed": count of different ones, "failures": {error: count}}`` ten times a
-    second: failures are records that the producer gave up and errors that the consumer raised, by the library's names.
-    When its standard input ends it stops producing; it ends when it has consumed every record that was acknowledged,
-    or after a minute, and prints the numbers of those it ``"missed"`` last.
+    produces a record every 20 ms (acks=all, idempotent) and consumes them in a group, through all failures, and
+    prints ``{"acknowledged": count, "consumed": count of distinct ones, "failures": {error: count}}`` ten times per
+    second: failures are records that the producer gave up and errors that the consumer raised, by the library's
+    names. At the end of standard input it stops producing; it exits when it has consumed every acknowledged record,
+    or after a minute, and finally prints the numbers of the ``"missed"`` ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def values(kind: str, count: int) -> list[str]:
 
 
 def committed(count: int) -> set[str]:
-    """The values that a consumer must see."""
+    """Return the values that a consumer must see."""
     return {*values("plain", count), *values("committed", count)}
 
 
@@ -49,7 +49,7 @@ def say(**facts: Any) -> None:
 
 
 class Group:
-    """Two members of a group that go on polling until it has been looked at: a rebalance needs all of them.
+    """Two members of a group that keep polling until the group has been described: a rebalance needs both.
 
     :ivar seen: values that either has consumed
     """
@@ -64,20 +64,20 @@ class Group:
         self._deadline = time.monotonic() + _PATIENCE_S
 
     def note(self, member: object, assigned: bool, values: Iterable[bytes]) -> None:
-        """Note what a member was assigned and has consumed."""
+        """Record the assignment of a member and its consumed values."""
         if assigned:
             self._assigned.add(id(member))
         self.seen |= {value.decode() for value in values}
 
     @property
     def waiting(self) -> bool:
-        """Whether something is still to come: a value, or the first assignment of a member."""
+        """Whether a value, or the first assignment of a member, is still missing."""
         complete = len(self._assigned) == self.SIZE and self._wanted <= self.seen
         return not complete and time.monotonic() < self._deadline
 
 
 class Endurance:
-    """Counts what was acknowledged and consumed, reports it, and knows when to stop."""
+    """Counts and reports acknowledged and consumed records, and determines when to stop."""
 
     def __init__(self) -> None:
         self.acknowledged: set[int] = set()

@@ -1,4 +1,4 @@
-"""librdkafka, as confluent-kafka brings it; see common.py."""
+"""librdkafka (confluent-kafka); see common.py."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def produce(count: int) -> None:
 def consume(group: Group) -> None:
     consumer = KafkaConsumer(topic, **reading)
     while not group.left:
-        # 3.0.12 can lose a SyncGroup when a poll of a fifth of a second ends in the middle of it
+        # 3.0.12 can lose a SyncGroup when a poll of 0.2 s ends during it
         for records in consumer.poll(1000).values():
             group.note(consumer, True, [record.value for record in records])
         group.note(consumer, bool(consumer.assignment()), [])

@@ -84,8 +84,8 @@ async function endure() {
   const producer = kafka.producer({ ...partitioner, idempotent: true, maxInFlightRequests: 1 });
   await producer.connect();
   for (let number = 0; producing; number++) {
-    // with a key: without one it tries again in another partition, with a sequence number that is taken there already
-    // for the record whose answer was lost, and the next record of that partition is taken for a duplicate
+    // with a key: without one it retries in another partition, with a sequence number already used there; if the
+    // response was lost, the record is stored, and the next record of that partition is dropped as a duplicate
     await producer.send({ topic, messages: [{ key: `${number}`, value: `${number}` }] }).then(
       () => acknowledged.add(number), () => {});
     await pause(20);

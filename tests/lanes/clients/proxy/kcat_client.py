@@ -1,5 +1,5 @@
-"""kcat; see common.py. It has no administration: topics are made by the broker, groups are not described; the members
-are those that it says have been assigned partitions. A transaction is all that one process produces: the end of its
+"""kcat; see common.py. It has no administration: the broker creates topics automatically, and groups are not described;
+members are those that report assigned partitions. A transaction consists of all records of one process: the end of its
 input commits, a signal aborts."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def produce(kind: str, count: int, *settings: str, abort: bool = False) -> None:
         [*_KCAT, *settings, "-P", "-t", topic, "-K:", "-z", "gzip"], stdin=subprocess.PIPE, text=True
     )
     assert producer.stdin is not None
-    # it waits for so many bytes each time it reads, and where a signal finds it with less it ends without an EndTxn:
-    # keys are as long as it takes for a line to have just these
+    # each read waits for a fixed number of bytes; if a signal arrives before that, it exits without an EndTxn: keys
+    # have the length that makes a line exactly that long
     lines = [f"{value.ljust(_READ - 2 - len(value))}:{value}\n" for value in values(kind, count)]
     producer.stdin.write("".join(lines))
     producer.stdin.flush()
     if abort:
-        time.sleep(_SENT_S)  # it does not tell when brokers have taken records
+        time.sleep(_SENT_S)  # it does not report when brokers have acknowledged records
         producer.send_signal(signal.SIGINT)
     producer.stdin.close()
     code = producer.wait(_PATIENCE_S)

@@ -7,8 +7,8 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
- * Sends a record and reads it again, with nothing but what Kafka's client had in 0.9 already; arguments: address, topic,
- * client ID. It says what became of it, as the workers do (common.py).
+ * Sends and reads a record, with only the features of Kafka's client in 0.9; arguments: address, topic, client ID. It
+ * prints the results in the format of the workers (common.py).
  */
 public class OldClient {
     private static final int PATIENCE_MS = 8000;
@@ -41,7 +41,7 @@ public class OldClient {
         Runtime.getRuntime().halt(0);
     }
 
-    /** Polls until something comes; 0.9 can wait for a coordinator without end. */
+    /** Polls until a record arrives; 0.9 can wait for a coordinator indefinitely. */
     private static void read(Properties settings, String topic) {
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(settings);
         consumer.subscribe(Collections.singletonList(topic));

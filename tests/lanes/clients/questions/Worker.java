@@ -26,9 +26,9 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * A worker of Kafka's own client; what workers do is described in common.py. As "copy" it does both: it reads the topic
- * and writes to TOPIC-copy in transactions that the offsets are part of; the orders "commit COUNT" and "abort COUNT" say
- * of how many records. After an abort it goes back to what is committed. Settings with "producer." before their names
+ * A worker with Kafka's own client; common.py describes workers. As "copy" it both consumes and produces: it reads the
+ * topic and writes to TOPIC-copy in transactions that include the offsets; the orders "commit COUNT" and "abort COUNT"
+ * state the number of records. After an abort it returns to the committed offsets. Settings prefixed with "producer."
  * are for its producer alone.
  */
 public class Worker {
@@ -232,7 +232,7 @@ public class Worker {
         }
     }
 
-    // ---------------------------------------------------------------- what is said
+    // ---------------------------------------------------------------- output
     private static void listen() {
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -279,7 +279,7 @@ public class Worker {
         }
     }
 
-    /** Hears of automatic commits, which have no callback. */
+    /** Observes automatic commits, which have no callback. */
     public static class Interceptor implements ConsumerInterceptor<String, String> {
         @Override
         public ConsumerRecords<String, String> onConsume(ConsumerRecords<String, String> records) {

@@ -1,20 +1,20 @@
-"""What the workers of the lane of questions have in common: orders come in, and what happened goes out.
+"""Common parts of the workers in the questions lane: orders come in, events go out.
 
-``Worker.java``, ``confluent_worker.py`` and ``kafka_python_worker.py`` do the same: they produce or consume. Their
-arguments are ``produce`` or ``consume``, a topic, and settings of the client as ``name=value``. Orders are lines of
-standard input; ``done`` is said after each:
+``Worker.java``, ``confluent_worker.py`` and ``kafka_python_worker.py`` behave the same: they produce or consume. Their
+arguments are ``produce`` or ``consume``, a topic, and client settings as ``name=value``. Orders are lines of standard
+input; each is confirmed with ``done``:
 
-    send COUNT PAUSE_MS    records with keys NAME-0000, NAME-0001 ... that nobody else uses
-    begin, commit, abort   of a transaction
-    flush                  wait until everything is acknowledged, or has failed
-    commit                 (consumer) commit what was received, and wait for the answer
-    skip COUNT             (consumer) go on so many records later, in each partition
-    close                  end as a well-behaved client does
+    send COUNT PAUSE_MS    send records with unique keys NAME-0000, NAME-0001 ...
+    begin, commit, abort   begin or end a transaction
+    flush                  wait until all records are acknowledged or have failed
+    commit                 (consumer) commit the received records, and wait for the response
+    skip COUNT             (consumer) skip so many records in each partition
+    close                  shut down cleanly
 
-What happened goes to standard output, a JSON object on a line, with ``t`` in microseconds since the epoch by the clock
-of the process: ``sent`` just before the library is given a record, ``delivered`` and ``failed`` in its callback,
-``received`` when the application has it, ``committing`` and ``committed`` around a commit that was ordered, or
-``committed`` alone in the callback of an automatic one.
+Events go to standard output, one JSON object per line, with ``t`` in microseconds since the epoch by the clock of the
+process: ``sent`` just before the record is passed to the library, ``delivered`` and ``failed`` in its callback,
+``received`` when the application has it, ``committing`` and ``committed`` around an ordered commit, or ``committed``
+alone in the callback of an automatic one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOCK = threading.Lock()
 
 
 def say(what: str, **more: Any) -> None:
-    """Write down that something happens now."""
+    """Print an event with the current time."""
     line = json.dumps({"t": time.time_ns() // 1000, "what": what} | more)
     with _LOCK:
         sys.stdout.write(f"{line}\n")
@@ -44,7 +44,7 @@ def settings() -> dict[str, str]:
 
 
 def pairs(offsets: dict[int, int]) -> list[list[int]]:
-    """Return partitions and their offsets as they are written down."""
+    """Return partitions and their offsets in the format of the events."""
     return sorted([partition, offset] for partition, offset in offsets.items())
 
 
@@ -60,7 +60,7 @@ class Orders:
             self._queue.put(line.split())
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Yield orders until ``close``; wait for each."""
+        """Yield orders until ``close``, waiting for each."""
         while (order := self._queue.get())[0] != "close":
             yield order
 

@@ -1,4 +1,4 @@
-"""A worker of librdkafka, as confluent-kafka brings it; see common.py."""
+"""A worker with librdkafka (confluent-kafka); see common.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ topic, config, orders = sys.argv[2], settings(), Orders()
 
 # ---------------------------------------------------------------- producer
 class Sender:
-    """A producer, and how many records it was given."""
+    """A producer that counts its records."""
 
     def __init__(self) -> None:
         self.producer = Producer(config)

@@ -1,4 +1,4 @@
-"""A worker of kafka-python; see common.py. Settings have the names that kafka-python gives them."""
+"""A worker with kafka-python; see common.py. Settings have kafka-python's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 
 def read(value: str) -> Any:
-    """Return a setting as kafka-python wants it: numbers as numbers, truths as truths."""
+    """Return a setting as kafka-python needs it, with numbers and booleans converted."""
     if value == "roundrobin":
         return [RoundRobinPartitionAssignor]
     if value in ("True", "False"):
@@ -29,7 +29,7 @@ config = {name: read(value) for name, value in settings().items()}
 
 # ---------------------------------------------------------------- producer
 class Sender:
-    """A producer, and how many records it was given."""
+    """A producer that counts its records."""
 
     def __init__(self) -> None:
         self.producer = KafkaProducer(**config)
@@ -121,10 +121,10 @@ def consume() -> None:
     say("ready")
     order = None
     while order != ["close"]:
-        # 3.0.12 can lose a SyncGroup when a poll of a fifth of a second ends in the middle of it
+        # 3.0.12 can lose a SyncGroup when a poll of 0.2 s ends during it
         try:
             polled = consumer.poll(1000)
-        except KafkaConnectionError:  # no broker can be reached
+        except KafkaConnectionError:  # no broker is reachable
             time.sleep(0.5)
             continue
         for records in polled.values():

@@ -33,7 +33,7 @@ def test_consumers_that_read_uncommitted() -> None:
 
 
 def test_a_consumer_that_reads_committed_is_not_meant() -> None:
-    """In this recording one consumer reads committed records, another all of them."""
+    """In this recording, one consumer reads committed records, another reads all of them."""
     (found,) = of_recording("22_k430_ck", AbortedDataRead)
     assert (found.subject, found.count) == ("client rdkafka, topic twc", 4)
 

@@ -1,4 +1,4 @@
-"""Addresses that lead clients nowhere."""
+"""Advertised addresses that clients cannot reach."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.captures.analysis.findings.cluster_kit import (
 from tests.dissectors.conversation import streams
 
 METADATA, FIND_COORDINATOR = 3, 10
-ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 of no topics
+ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 without topics
 
 
 def brokers(host: str, port: int) -> bytes:
-    """A Metadata v1 answer with one broker: id 1, host, port, no rack; controller 1, no topics."""
+    """A Metadata v1 response with one broker: id 1, host, port, no rack; controller 1, no topics."""
     broker = (
         b"\0\0\0\1" + len(host).to_bytes(2, "big") + host.encode() + port.to_bytes(4, "big") + b"\xff\xff"
     )
@@ -33,7 +33,7 @@ def brokers(host: str, port: int) -> bytes:
 
 
 def bootstrap(host: str, port: int) -> Conversation:
-    """A client asks 10.0.0.2:9092 who is there."""
+    """A client asks 10.0.0.2:9092 for the brokers."""
     made = Conversation()
     made.handshake()
     made.send(0, ASKED)
@@ -42,7 +42,7 @@ def bootstrap(host: str, port: int) -> Conversation:
 
 
 def attempt(port: int, answer: int, broker: str = "10.0.0.3", now: int = 0) -> Conversation:
-    """A SYN, and what comes back; 0 for nothing."""
+    """A SYN and its answer; 0 for no answer."""
     made = Conversation(client=("10.0.0.1", 41_000 + now), broker=(broker, port))
     made.now += (10 + now) * MS
     made.put(True, -1, 0, SYN)
@@ -54,7 +54,7 @@ def attempt(port: int, answer: int, broker: str = "10.0.0.3", now: int = 0) -> C
 def found_in(folder: Path, *conversations: Conversation, rule=AdvertisedListeners):
     late = Conversation(client=("10.0.0.9", 50_000))
     late.now += 10_000 * MS
-    late.handshake()  # ten seconds later the capture goes on
+    late.handshake()  # the capture continues ten seconds later
     records = [record for each in (*conversations, late) for record in each.records]
     return of_capture(capture_of(folder, sorted(records, key=lambda record: record.time)), rule)
 
@@ -87,7 +87,7 @@ def test_an_advertised_address_that_cannot_be_reached(
     assert (found.severity, found.subject) == (severity, "address 10.0.0.3:9093")
     assert found.sentence.endswith(f"the attempt to connect to it {how}.")
     assert found.evidence == (1,)
-    # it is told once
+    # it is reported once
     assert not found_in(tmp_path, *conversations, rule=UnreachableBrokers)
 
 
@@ -100,7 +100,7 @@ def test_addresses_to_which_nobody_goes(tmp_path: Path) -> None:
     (found,) = found_in(tmp_path, bootstrap("10.99.0.1", 9093))
     assert found.severity == Severity.LOW
     assert "are directed to 10.99.0.1:9093, and the capture shows no connection to that" in found.sentence
-    # a name may be any host
+    # a name may resolve to any host
     assert not found_in(tmp_path, bootstrap("kafka-1.example", 9092))
 
 
@@ -128,7 +128,7 @@ def test_a_broker_that_is_killed_refuses_connections() -> None:
 
 
 def test_brokers_that_are_starting_are_no_trouble() -> None:
-    # two brokers from start to stop; broker 2 is stopped first
+    # two brokers from start to stop; broker 2 stops first
     starting, stopped = of_recording("31_k0901_cluster2", UnreachableBrokers)
     assert (stopped.subject, stopped.severity) == ("broker 127.0.0.1:20921", Severity.HIGH)
     assert (starting.subject, starting.severity) == ("broker 127.0.0.1:20920", Severity.LOW)

@@ -1,4 +1,4 @@
-"""How partitions are given to the members of a group: none for some, most for one, subscriptions that differ."""
+"""Assignment of partitions to members: none for some, most for one, differing subscriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.captures.analysis.groups.kit import at, member, places, rebalance, ti
 
 
 def assigned(*counts: int, **fields: Any) -> GroupTimeline:
-    """A group in which m1, m2 ... have so many partitions."""
+    """A group whose members m1, m2 ... have these numbers of partitions."""
     begins = [sum(counts[:place]) for place in range(len(counts))]
     given = {
         f"m{place + 1}-id": frozenset(
@@ -43,11 +43,11 @@ def test_more_members_than_partitions() -> None:
 
 def test_who_may_be_without_partitions() -> None:
     for told in (
-        assigned(1, 1, 0, kind=Kind.SHARE),  # partitions are shared there
+        assigned(1, 1, 0, kind=Kind.SHARE),  # share groups share partitions
         assigned(1, 1, 0, last={"end": 58}),  # only just
-        assigned(1, 1, 0, last={"size": 4}),  # there is one more, which may have none, too
+        assigned(1, 1, 0, last={"size": 4}),  # there is one more member, which may have none either
         assigned(1, 1, 0, last={"end": None, "running": True}),
-        assigned(0, 0),  # the topic is not there yet
+        assigned(0, 0),  # the topic does not exist yet
         assigned(1, 1),
     ):
         assert of_timelines(MembersWithoutPartitions, told) == []
@@ -107,7 +107,7 @@ def test_subscriptions_that_differed_are_told_though_the_others_have_left() -> N
         "Members of group orders subscribed to 2 different sets of topics for 15 s (m1: orders; m4: gone)."
     )
     assert (found.first, found.last) == (at(5), at(20))
-    # a rollout of a few seconds is nothing to tell
+    # a rollout of a few seconds is not reported
     rolled = [
         member("m1", subscription=("orders",), left=at(20)),
         member("m2", subscription=("audit",), first=12),

@@ -1,4 +1,4 @@
-"""Rebalances that do not end."""
+"""Rebalances that do not complete."""
 
 from __future__ import annotations
 

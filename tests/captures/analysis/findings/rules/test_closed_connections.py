@@ -1,4 +1,4 @@
-"""Connections that the broker ended, and requests without an answer."""
+"""Connections closed by the broker, and unanswered requests."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.captures.analysis.findings.cluster_kit import (
 from tests.captures.packets.kit import pcap
 from tests.dissectors.conversation import streams
 
-ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 of no topics
+ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 without topics
 ANSWERED = streams.response(1, b"\0\0\0\0" + b"\0\0\0\1" + b"\0\0\0\0")  # no brokers, controller 1, no topics
 
 
 def unanswered(
     quiet: int, *, by_client: bool | None = None, key: int = 3, body: bytes = b"\0\0\0\0"
 ) -> Conversation:
-    """A connection on which the second request is not answered; it ends after so many ms."""
+    """A connection whose second request is not answered; it ends after this many ms."""
     made = Conversation()
     made.handshake()
     made.send(0, ASKED)
@@ -49,14 +49,14 @@ def unanswered(
 
 
 def test_idle_connections_are_closed_without_harm() -> None:
-    # connections.max.idle.ms=8000, one ApiVersions and then nothing
+    # connections.max.idle.ms=8000; one ApiVersions, then nothing
     (found,) = of_recording("25_k430_idle_close", ClosedByBroker)
     assert found.severity == Severity.INFO
     assert "the connection was idle for 8.1 s" in found.sentence
 
 
 def test_acks_0_fails_without_a_word() -> None:
-    # two Produce with acks=0 that the broker could not take
+    # two Produce requests with acks=0 that the broker could not accept
     (found,) = of_recording("25_k430_raw_acks0", ClosedByBroker)
     assert (found.severity, found.count, found.evidence) == (Severity.HIGH, 2, (1, 2))
     assert "acks=0" in found.sentence
@@ -75,7 +75,7 @@ def test_a_broker_that_is_killed_is_told_from_one_that_closes() -> None:
 
 
 def test_a_broker_that_is_killed_under_a_handshake_knows_its_versions() -> None:
-    # one of three brokers is killed; a client was just connecting to it
+    # one of three brokers is killed while a client connects to it
     (found,) = of_recording("41_k430_coordinator_killed", ClosedByBroker)
     assert found.subject.endswith("the broker stopped")
     assert not of_recording("41_k430_coordinator_killed", UnsupportedVersions)
@@ -101,7 +101,7 @@ def test_clients_that_close_are_not_found(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_keeps_silent() -> None:
-    # Kafka 0.9.0.1 keeps the connection open on an API or version it does not know; clients gave up after 5 s
+    # Kafka 0.9.0.1 keeps the connection open after an unknown API or version; clients gave up after 5 s
     by_client = {
         found.subject.split(",")[0]: found for found in of_recording("31_k0901_errors", UnansweredRequests)
     }
@@ -148,7 +148,7 @@ def test_requests_in_flight_of_a_capture_that_goes_on(tmp_path: Path) -> None:
     path.write_bytes(pcap(list(unanswered(9_000).records), nano=True))
     capture = open_capture(str(path))
     updates = capture.updates()
-    next(updates)  # what was read so far; the end of the capture has not come
+    next(updates)  # so far only this was read, not the end of the capture
     rule = UnansweredRequests(RuleContext(capture=capture, names=lambda _: None, timelines=list))
     (found,) = rule.findings()
     assert found.sentence == (
@@ -156,7 +156,7 @@ def test_requests_in_flight_of_a_capture_that_goes_on(tmp_path: Path) -> None:
     )
     assert (found.count, found.evidence) == (1, ())
     list(updates)
-    assert not list(rule.findings())  # from then on it is an exchange, which it has not been shown
+    assert not list(rule.findings())  # now it is an exchange, which the rule has not seen
 
 
 def test_answers_that_are_missing_in_the_capture_are_none_of_the_brokers(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_answers_that_are_missing_in_the_capture_are_none_of_the_brokers(tmp_pat
         received += len(response)
     made.now += 9_000 * MS
     made.put(False, received, sent, FIN | ACK)
-    del made.records[6]  # the answer to the second
+    del made.records[6]  # the response to the second request
     capture = capture_of(tmp_path, made.records)
     flags = [each.flag for each in ExchangeReader(capture)]
     assert flags == [Flag(0), Flag.NOT_RECORDED, Flag.RESYNCHRONISED]

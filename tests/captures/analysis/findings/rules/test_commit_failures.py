@@ -1,4 +1,4 @@
-"""Commits that failed."""
+"""Failed commits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_each_error_of_a_group_is_one_finding() -> None:
 
 
 def test_who_is_no_member_may_not_commit() -> None:
-    """As kafka-consumer-groups --reset-offsets does; the group is in use."""
+    """As ``kafka-consumer-groups --reset-offsets`` does while the group is in use."""
     outside = {"group_id": "audit", "member_id": "", "generation_id_or_member_epoch": -1, "topics": []}
     found = of_exchanges(
         CommitFailures,
@@ -62,7 +62,7 @@ def test_who_is_no_member_may_not_commit() -> None:
 
 
 def test_a_member_that_names_no_member_id_is_not_outside() -> None:
-    """aiokafka commits without one after it has left for a slow poll."""
+    """aiokafka commits without a member ID after it has left because of a slow poll."""
     outside = {"group_id": "orders", "member_id": "", "generation_id_or_member_epoch": -1, "topics": []}
     late = exchange(8, 8, request=outside, response={"topics": []}, errors=[error(25)], client_id="m1")
     rule = made(CommitFailures, timeline(), exchanges=[late])

@@ -1,4 +1,4 @@
-"""Groups whose committed offsets go back."""
+"""Groups whose committed offsets go backwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_an_application_that_commits_an_offset_of_its_choice() -> None:
 
 
 def test_older_commits_that_are_sent_again() -> None:
-    """Java repeats asynchronous commits that failed for one of their partitions, after later ones."""
+    """Java retries asynchronous commits that failed for one of their partitions, even after later commits."""
     (found,) = of_recording("21_k430_kip848_regex_topicchange", CommitsBackwards)
     assert (found.severity, found.count) == (Severity.LOW, 8)
 
@@ -48,7 +48,7 @@ def test_another_member_that_comes_late() -> None:
 def test_an_admin_who_resets_offsets() -> None:
     (found,) = of_exchanges(CommitsBackwards, commit(100), commit(0, member="", client_id="adminclient-1"))
     assert (found.severity, found.subject) == (Severity.LOW, "group audit, topic orders, reset")
-    # consumers without membership commit so all the time
+    # consumers without group membership always commit like this
     (own,) = of_exchanges(CommitsBackwards, commit(100, member=""), commit(0, member=""))
     assert own.subject == "group audit, topic orders"
 

@@ -1,4 +1,4 @@
-"""Compression that is missing, and compression that makes data larger."""
+"""Missing compression, and compression that makes data larger."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_sample_gets_thinner() -> None:
     assert looked == [*range(1, 17), 32, 64, 128, 256]
 
 
-# ---------------------------------------------------------------- none
+# ---------------------------------------------------------------- missing
 def test_much_text_that_is_not_compressed() -> None:
     sent = [produce(batch(10, value=TEXT), number=at) for at in range(1, 20)]
     (found,) = of_exchanges(NoCompression, *sent)
@@ -44,7 +44,7 @@ def test_healthy_producers_without_compression_send_little() -> None:
     assert found.subject == "client java-none, topic qc-java-none"
 
 
-# ---------------------------------------------------------------- in vain
+# ---------------------------------------------------------------- useless
 def test_compression_of_what_is_random_grows() -> None:
     sent = [produce(batch(1, value=NOISE, codec=Codec.GZIP), number=at) for at in range(1, 30)]
     (found,) = of_exchanges(CompressionGrows, *sent)

@@ -1,4 +1,4 @@
-"""What rebalances cost: partitions that stood, records that come twice."""
+"""The costs of rebalances: stopped partitions, records read twice."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_short_stops_are_none() -> None:
     ],
 )
 def test_advice_fits_the_protocol_of_the_group(name: str, advice: str) -> None:
-    """Share groups and Streams choose no assignor of the consumer's."""
+    """Members of share and Streams groups do not choose an assignor."""
     (found,) = of_recording(name, LongStops, longest=1_000)
     assert advice in found.advice
     assert "assignor" not in found.advice

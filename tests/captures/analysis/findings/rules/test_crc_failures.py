@@ -1,4 +1,4 @@
-"""Record batches whose checksum does not fit their bytes."""
+"""Record batches whose checksum does not match their bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.captures.analysis.findings.record_kit import batch, fetch, of_recordi
 
 
 def damaged(data: bytes) -> bytes:
-    """Change the last byte of a batch, which is the number of headers of its last record."""
+    """Change the last byte of a batch: the header count of its last record."""
     return data[:-1] + bytes([data[-1] ^ 0x40])
 
 

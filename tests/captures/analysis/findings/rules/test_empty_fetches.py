@@ -1,4 +1,4 @@
-"""Consumers that ask too often for what is not there, and those that wait too long for more."""
+"""Consumers that fetch too often without new data, and consumers that wait too long for more."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def end(error: int = 0, **fields: Any) -> Exchange:
 
 
 def until(latest: int, *exchanges: Exchange) -> list[Finding]:
-    """Return what is found in a capture that goes on until then."""
+    """Return the findings in a capture that lasts until then."""
     capture = unread()
     capture.latest = latest
     rule = HangingTransactions(RuleContext(capture=capture, names=lambda _: None, timelines=list))
@@ -87,7 +87,7 @@ def test_markers_that_come_as_the_next_transaction_has_begun() -> None:
 
 
 def test_the_end_may_lie_outside_of_the_capture() -> None:
-    """Without the coordinator's connection nobody knows."""
+    """Without the coordinator's connection, the end is unknown."""
     assert until(NOW + 600 * SECOND, produce(batch(1), transaction="pay")) == []
 
 

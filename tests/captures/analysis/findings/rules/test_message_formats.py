@@ -1,4 +1,4 @@
-"""Old message formats, and what brokers do for clients that speak them."""
+"""Old message formats, and the conversions that brokers do for clients that use them."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_all_is_read_again() -> None:
 
 def test_a_consumer_that_does_not_go_on() -> None:
     first, again = fetch(offset=5_000, error=1, number=1), fetch(offset=5_000, error=1, number=2)
-    assert of_exchanges(PositionsReset, first, again) == []  # it may do so soon
+    assert of_exchanges(PositionsReset, first, again) == []  # it may reset again soon
     again.time += 2 * SECOND
     (found,) = of_exchanges(PositionsReset, first, again)
     assert (found.severity, found.evidence) == (Severity.MEDIUM, (1,))
@@ -87,7 +87,7 @@ def test_a_consumer_that_seeks_itself() -> None:
 
 
 def test_positions_within_a_session() -> None:
-    """What an incremental Fetch does not name, it asks for as before (KIP-227)."""
+    """An incremental Fetch also fetches partitions that it does not name (KIP-227)."""
     opened = fetch(offset=120, end=900)
     assert opened.request is not None
     assert opened.response is not None
@@ -200,7 +200,7 @@ def test_a_commit_that_was_there_before() -> None:
 
 
 def test_who_only_asks_is_no_consumer() -> None:
-    """Tools ask for commits and ends, to tell the lag."""
+    """Tools request committed and end offsets to compute the lag."""
     assert of_exchanges(PositionsReset, offset_fetch(-1), list_offsets(LATEST, 900)) == []
     follower = fetch(offset=900, replica=2)
     assert of_exchanges(PositionsReset, offset_fetch(-1), list_offsets(LATEST, 900), follower) == []

@@ -1,4 +1,4 @@
-"""Producers that were shut out."""
+"""Fenced producers."""
 
 from __future__ import annotations
 

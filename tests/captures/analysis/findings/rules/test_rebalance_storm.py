@@ -1,4 +1,4 @@
-"""Storms: many rebalances of one cause."""
+"""Storms: many rebalances with the same cause."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_the_start_of_a_connect_worker_is_none() -> None:
 
 @pytest.mark.slow
 def test_topics_that_change_again_and_again() -> None:
-    """What shows it are answers that name no group; the kit checks that the filter lets them pass."""
+    """The evidence is responses that name no group; the kit checks that the filter selects them."""
     (found,) = of_recording("21_k430_kip848_regex_topicchange", RebalanceStorm)
     assert "topics got other partitions" in found.sentence
-    assert found.severity is Severity.MEDIUM  # somebody did that, and knows of it
+    assert found.severity is Severity.MEDIUM  # somebody did that on purpose
 
 
 def test_members_that_join_and_leave_once_are_none() -> None:
@@ -102,7 +102,7 @@ def test_different_causes_are_no_storm() -> None:
 
 @pytest.mark.parametrize("trigger", Trigger)
 def test_every_trigger_has_words(trigger: Trigger) -> None:
-    """But for those that are no cause, or not the cluster's."""
+    """Except those that are not causes, or not the cluster's."""
     found = storm(*range(0, 200, 20), trigger=trigger)
     none = {Trigger.UNKNOWN, Trigger.COOPERATIVE_FOLLOW_UP, Trigger.KPROXY_INTERVENED}
     assert len(found) == (trigger not in none)

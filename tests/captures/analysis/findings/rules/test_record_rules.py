@@ -1,4 +1,4 @@
-"""What all rules about records, positions and transactions have in common."""
+"""Common properties of all rules about records, positions and transactions."""
 
 from __future__ import annotations
 

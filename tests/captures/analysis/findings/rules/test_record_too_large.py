@@ -1,4 +1,4 @@
-"""Batches and records that are larger than the broker takes."""
+"""Batches and records larger than the broker accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that share groups deliver again: a recording with what its members said, and exchanges made by hand."""
+"""Records redelivered by share groups: a recording with its members' own logs, and synthetic exchanges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCK_MS = 5000
 
 
 def test_a_recording_as_its_members_tell_it() -> None:
-    """m2 was slow for twice the lock, m3 was killed, and m1 closed, each with one record that it had."""
+    """m2 took twice the lock duration, m3 was killed, and m1 closed, each holding one record."""
     name = "48_k430_share_slow"
     again = [event["data"] for event in read(name).events if event["what"] == "again"]
     assert [each.split()[0] for each in again] == ["t-share_slow-1", "t-share_slow-5", "t-share_slow-0"]
@@ -39,7 +39,7 @@ def test_a_recording_as_its_members_tell_it() -> None:
 def shared(
     member: str, seconds: float, *acquired: tuple[int, int, int], released: tuple[int, int] | None = None
 ) -> Exchange:
-    """A ShareFetch that is answered at a time with ranges of records and how often they were delivered."""
+    """A ShareFetch answered at a time with ranges of records and their delivery counts."""
     row: dict[str, Any] = {"partition_index": 0}
     acknowledged = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [2]}
     if released is not None:
@@ -101,7 +101,7 @@ def test_who_had_them_before_the_capture_is_not_known() -> None:
 
 
 def test_a_poll_that_waited_longer_is_told_by_its_answer() -> None:
-    """It was sent first, and answered last."""
+    """It was sent first and answered last."""
     waiting = shared("m2", 7, (5, 9, 2))
     found = told(waiting, shared("m1", 1, (5, 9, 1)))
     assert found.sentence.startswith("m1 held 5 records")

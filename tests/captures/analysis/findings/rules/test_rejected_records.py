@@ -1,4 +1,4 @@
-"""Records that the broker refuses for what they are."""
+"""Records that the broker rejects because of their content."""
 
 from __future__ import annotations
 

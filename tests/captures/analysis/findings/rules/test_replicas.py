@@ -32,7 +32,7 @@ def produced(number: int, at: int, code: int) -> Exchange:
     return spoken(PRODUCE, 9, {}, response, number=number, time=at * SECOND)
 
 
-# ---------------------------------------------------------------- writing
+# ---------------------------------------------------------------- writes
 def test_too_few_replicas() -> None:
     (found,) = of_exchanges(NotEnoughReplicas, produced(1, 1, 19), produced(2, 2, 19))
     assert (found.severity, found.subject, found.evidence) == (Severity.HIGH, "topic orders", (1, 2))
@@ -51,7 +51,7 @@ def test_other_errors_are_no_lack_of_replicas() -> None:
     assert not of_recording("26_k430_broker_sigstop_clients", NotEnoughReplicas)
 
 
-# ---------------------------------------------------------------- in sync
+# ---------------------------------------------------------------- in-sync replicas
 def altered(number: int, at: int, isr: list[int], code: int = 0) -> Exchange:
     partition = {"partition_index": 0, "new_isr_with_epochs": [{"broker_id": each} for each in isr]}
     request = {"broker_id": 1, "topics": [{"topic_name": "orders", "partitions": [partition]}]}
@@ -77,7 +77,7 @@ def test_a_stopped_broker_leaves_and_returns() -> None:
 
 
 def test_a_broker_that_stays_away() -> None:
-    # broker 2 was stopped cleanly, broker 1 went on for 12 s
+    # broker 2 was stopped cleanly, broker 1 continued for 12 s
     (found,) = of_recording("31_k0901_cluster2", IsrChanges)
     assert (found.subject, found.severity) == ("broker 2", Severity.MEDIUM)
     assert "it is still missing from t2 0-1, of which 2 have a single replica left" in found.sentence
@@ -91,7 +91,7 @@ def test_leaders_tell_the_controller() -> None:
         "Broker 2 was missing from the in-sync replicas of orders-0; it came back to all of them, after 7 s at most."
     )
     assert found.evidence == (2, 3)
-    # what the controller refuses did not happen
+    # changes refused by the controller did not happen
     assert not of_exchanges(IsrChanges, described(1, 1, [1, 2, 3]), altered(2, 2, [1, 3], 95))
 
 
@@ -204,7 +204,7 @@ def test_the_first_group_of_a_cluster() -> None:
 
 
 def test_the_share_coordinator_is_not_that_of_the_group() -> None:
-    """A broker asks where the state of a share group is (KIP-932), whoever leads the group."""
+    """A broker asks for the coordinator of a share group's state (KIP-932), whichever broker coordinates the group."""
 
     def state_looked_for(number: int, at: float, code: int) -> Exchange:
         key = "workers:AAAAAAAAAAAAAAAAAAAAAQ:0"

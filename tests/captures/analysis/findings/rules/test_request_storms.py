@@ -1,4 +1,4 @@
-"""The same request over and over, and too many of one kind."""
+"""The same request over and over, and too many requests of one kind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FETCH, METADATA, HEARTBEAT, JOIN = 1, 3, 12, 11
 def repeated(
     count: int, a_second: int, key: int, version: int, request: Any, response: Any, **fields: Any
 ) -> list[Exchange]:
-    """The same exchange so many times, so many of them a second."""
+    """Repeat an exchange `count` times at a rate per second."""
     return [
         spoken(
             key,
@@ -55,7 +55,7 @@ def fetched(code: int = 0, records: bytes = b"") -> dict[str, Any]:
 
 
 def test_librdkafka_and_an_invalid_topic_name() -> None:
-    # recorded: INVALID_TOPIC_EXCEPTION, asked again without a pause
+    # recorded: INVALID_TOPIC_EXCEPTION, retried without a pause
     (found,) = of_recording("25_k430_ck_invalid_topic_name", RequestStorms)
     assert (found.severity, found.count) == (Severity.HIGH, 292)
     assert "Metadata requests about bad name! without effect (INVALID_TOPIC_EXCEPTION)" in found.sentence
@@ -63,7 +63,7 @@ def test_librdkafka_and_an_invalid_topic_name() -> None:
 
 
 def test_a_burst_is_no_storm() -> None:
-    # recorded: 39 FindCoordinator of Java's admin client within 36 ms, while __transaction_state is being created
+    # recorded: 39 FindCoordinator requests of Java's admin client within 36 ms, during creation of __transaction_state
     (found,) = of_recording("24_k430_java_admin_sasl", RequestStorms)
     assert (found.subject, found.severity, found.count) == (
         "client adm-java, FindCoordinator",
@@ -74,7 +74,7 @@ def test_a_burst_is_no_storm() -> None:
 
 @pytest.mark.slow
 def test_fetching_from_a_deleted_topic() -> None:
-    # as recorded with the Java consumer: up to 4,000 a second
+    # as recorded with the Java consumer: up to 4,000 per second
     (found,) = of_exchanges(
         RequestStorms, *repeated(8_000, 4_000, FETCH, 17, {"max_wait_ms": 500}, fetched(3))
     )
@@ -95,7 +95,7 @@ def test_the_java_admin_client_and_a_topic_that_it_may_not_describe() -> None:
 
 
 def test_records_with_headers_that_kafka_0_11_cannot_convert() -> None:
-    # every Fetch v0 to v3 is answered with -1; clients ask again at once
+    # every Fetch v0 to v3 is answered with -1; clients retry at once
     failed = repeated(500, 1_000, FETCH, 3, {"max_wait_ms": 500}, fetched(-1))
     (found,) = of_exchanges(RequestStorms, *failed)
     assert (found.severity, "0.11" in found.advice) == (Severity.HIGH, True)
@@ -105,7 +105,7 @@ def test_records_with_headers_that_kafka_0_11_cannot_convert() -> None:
 
 @pytest.mark.parametrize(("code", "rule"), [(23, InconsistentProtocols), (81, GroupFull)])
 def test_a_group_that_takes_nobody_in(code: int, rule: type[Rule]) -> None:
-    # Java stops after it, librdkafka tries again every 2 s: no storm, and a finding of its own all the same
+    # Java stops after it, librdkafka retries every 2 s: no storm, but still a finding of its own
     request = {
         "group_id": "g",
         "member_id": "",
@@ -144,7 +144,7 @@ def test_empty_answers_at_once() -> None:
         ({"max_wait_ms": 500, "session_epoch": 7}, fetched(records=b"x"), {"latency": MS}),
         ({"max_wait_ms": 500, "session_epoch": 7}, fetched(), {"latency": 20 * MS}),
         ({"max_wait_ms": 500, "session_epoch": 7}, fetched(), {"wait": MS, "latency": MS}),
-        ({"max_wait_ms": 0, "session_epoch": 7}, fetched(), {"latency": MS}),  # asked not to wait
+        ({"max_wait_ms": 0, "session_epoch": 7}, fetched(), {"latency": MS}),  # told not to wait
         ({"max_wait_ms": 500, "session_epoch": 0}, fetched(), {"latency": MS}),
         ({"max_wait_ms": 500, "session_epoch": 7}, fetched() | {"throttle_time_ms": 9}, {"latency": MS}),
     ],
@@ -190,7 +190,7 @@ def test_metadata_asked_for_all_the_time() -> None:
     assert "200 requests asked for all topics" in found.sentence
     assert not of_exchanges(MetadataStorms, *asked, limits={"metadata_storms.rate": 21})
     assert not of_exchanges(MetadataStorms, *repeated(40, 1, METADATA, 12, {"topics": []}, {"topics": []}))
-    # what fails is a storm of another kind
+    # failures are another kind of storm
     failing = repeated(200, 20, METADATA, 12, {}, {"topics": [{"error_code": 3}]})
     assert not of_exchanges(MetadataStorms, *failing)
 
@@ -226,12 +226,12 @@ def test_asking_for_no_topics_is_not_asking_for_all() -> None:
     assert "all topics" not in new.sentence
 
 
-ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 of no topics
+ASKED = streams.request(1, b"\0\0\0\0", key=3, version=1, client_id="app")  # Metadata v1 without topics
 ANSWERED = streams.response(1, b"\0\0\0\0" + b"\0\0\0\1" + b"\0\0\0\0")  # no brokers, controller 1, no topics
 
 
 def short(number: int, at_ms: int, life_ms: int) -> Conversation:
-    """A connection for one request."""
+    """A connection with one request."""
     made = Conversation(client=("10.0.0.1", 40_000 + number))
     made.now += at_ms * MS
     made.handshake()
@@ -268,5 +268,5 @@ def test_a_connection_for_each_piece_of_work(
 
 
 def test_connections_that_are_refused_are_no_churn() -> None:
-    # 78 connections in 4 s, none of which got beyond SASL
+    # 78 connections in 4 s, none of which got past SASL
     assert not of_recording("07_noida_scram256_fail", ConnectionChurn)

@@ -1,4 +1,4 @@
-"""Who is not let in, and what is denied."""
+"""Failed authentication and denied access."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_wrong_password_and_mechanism() -> None:
 
 
 def test_a_client_that_goes_away_in_the_middle() -> None:
-    # the broker's first SCRAM message is wrong, librdkafka leaves and comes again
+    # the broker's first SCRAM message is wrong; librdkafka disconnects and reconnects
     (found,) = of_recording("07_noida_scram256_fail", AuthenticationFailures)
     assert (found.severity, found.certainty, found.count) == (Severity.HIGH, Certainty.INFERRED, 78)
     assert "the client closed the connection before it was done" in found.sentence
 
 
 def test_raw_tokens_after_which_the_broker_closes(tmp_path: Path) -> None:
-    # SaslHandshake v0 and a wrong password: brokers before 1.0 just close
+    # SaslHandshake v0 and a wrong password: brokers before 1.0 just close the connection
     handshake = streams.request(1, b"\0\5PLAIN", key=17, version=0, client_id="app")
     accepted = streams.response(1, b"\0\0" + b"\0\0\0\1" + b"\0\5PLAIN")
     token = streams.frame(b"\0alice\0wrong")
@@ -77,7 +77,7 @@ def test_who_is_let_in_is_not_found() -> None:
 
 
 def test_what_was_denied_to_whom() -> None:
-    # user bob has no ACLs; his client asks for the topic 92 times
+    # user bob has no ACLs; his client requests the topic 92 times
     (found,) = of_recording("24_k430_java_denied", AuthorizationFailures)
     assert (found.severity, found.count) == (Severity.MEDIUM, 93)
     assert found.sentence == (
@@ -103,7 +103,7 @@ def test_plaintext_to_a_tls_listener() -> None:
 
 
 def test_tls_and_others_to_a_plaintext_listener() -> None:
-    # HTTP, a ClientHello, and four kinds of nonsense
+    # HTTP, a ClientHello, and four kinds of garbage
     (found,) = of_recording("06_tansu_garbage", TlsOnPlaintext)
     assert (found.severity, found.connections) == (Severity.MEDIUM, (1,))  # once
     http, nonsense = of_recording("06_tansu_garbage", OtherProtocols)

@@ -1,4 +1,4 @@
-"""Idempotent producers whose sequence numbers are not what the broker expects."""
+"""Idempotent producers whose sequence numbers the broker does not expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that were removed; what was done to them is in ``tests/data/groups/truth``."""
+"""Removed members; what was done to them is in ``tests/data/groups/truth``."""
 
 from __future__ import annotations
 

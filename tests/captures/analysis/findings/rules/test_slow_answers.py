@@ -1,4 +1,4 @@
-"""Answers that take long: quotas, brokers, the network, and losses of the capture itself."""
+"""Slow responses: quotas, brokers, the network, and packets lost by the capture itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_which_quota_and_how_long() -> None:
 
 
 def test_throttle_times_that_the_broker_does_not_keep() -> None:
-    # a mock broker tells 1,179 s in ApiVersions, and answers the next request at once
+    # a mock broker announces 1,179 s in ApiVersions, and answers the next request at once
     (found,) = of_recording("01_mock_java_throttle_bug", ThrottledClients)
     assert found.severity == Severity.LOW
     assert "the broker kept answering within that time" in found.sentence
@@ -86,9 +86,9 @@ def test_what_waits_by_design_is_not_slow() -> None:
         for number in range(50)
     ]
     assert not of_exchanges(SlowBroker, *polls)
-    # pauses of a throttled connection neither (KIP-219)
+    # nor pauses of a throttled connection (KIP-219)
     assert not of_recording("25_k430_quota_java", SlowBroker)
-    # rounds of a group that wait for a member
+    # rebalance rounds that wait for a member
     assert not of_recording("21_k430_java_blocked_rebalance", SlowBroker)
 
 
@@ -100,7 +100,7 @@ def test_what_is_answered_when_it_is_done_is_not_slow() -> None:
 
 
 def test_what_waits_behind_a_long_poll_is_not_slow() -> None:
-    # librdkafka and the Java client ask a broker from which they fetch; two of the brokers of this recording were well
+    # librdkafka and the Java client ask a broker they fetch from; two brokers of this recording were healthy
     assert not of_recording("41_k430_coordinator_away", SlowBroker)
     poll = spoken(FETCH, 12, {}, {}, number=1, time=SECOND, latency=900 * MS, wait=890 * MS)
     behind = [
@@ -123,7 +123,7 @@ ANSWERED = [streams.response(number, b"\0\0\0\0" + b"\0\0\0\1" + b"\0\0\0\0") fo
 
 
 def talk(*, again: int = 0, window: int = 64_000, trip: int = 1) -> Conversation:
-    """A connection with 200 exchanges, the first of whose requests are sent again; all with the client's window."""
+    """A connection with 200 exchanges, whose first requests are retransmitted; all packets have the client's window."""
     made = Conversation()
     made.handshake()
     made.records[0].time -= (trip - 1) * MS
@@ -150,7 +150,7 @@ def test_a_receiver_that_takes_nothing(tmp_path: Path) -> None:
     (found,) = of_capture(capture_of(tmp_path, talk(window=0).records), TcpTrouble)
     assert found.subject == "network 10.0.0.2:9092 to 10.0.0.1, window"
     assert "10.0.0.1 announced 200 times (99.0% of its packets) that it can receive no more" in found.sentence
-    # a consumer that is busy now and then closes it too, in a capture that is long enough: that is how it holds back
+    # in a long enough capture, a consumer that is busy now and then also closes its window: that is flow control
     path = capture_of(tmp_path, talk(window=0).records)
     path.connections.streams.packets[0] = 20_001
     assert not of_capture(path, TcpTrouble)
@@ -163,7 +163,7 @@ def test_a_network_that_is_far(tmp_path: Path) -> None:
 
 
 def test_what_the_kernel_tells_a_proxy(tmp_path: Path) -> None:
-    # a capture made of bytes shows no retransmission: TCP_INFO of the proxy's socket on the client's side does
+    # a synthetic byte capture has no retransmissions; the proxy's TCP_INFO of the client's socket has them
     recording = Recording()
     for number in range(20):
         for side, frame in enumerate(metadata(number)):

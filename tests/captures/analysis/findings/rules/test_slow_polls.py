@@ -1,4 +1,4 @@
-"""Applications that poll too seldom."""
+"""Applications that poll too rarely."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_java_consumer_says_that_it_exceeded_the_interval() -> None:
         Certainty.OBSERVED,
     )
     assert found.sentence.startswith("m2 left")
-    assert "max.poll.interval.ms (6 s)" in found.sentence  # as its truth file has it
+    assert "max.poll.interval.ms (6 s)" in found.sentence  # from its truth file
 
 
 def test_librdkafka_gives_no_reason() -> None:
@@ -51,7 +51,7 @@ def test_the_others_go_on_without_it() -> None:
 
 
 def test_what_is_not_given_up() -> None:
-    """A topic was deleted; commits fail, which come before partitions are given up."""
+    """A topic was deleted; its commits fail, and they precede the revocation of partitions."""
     (found,) = of_recording("21_k430_kip848_regex_topicchange", SlowPolls)
     assert found.subject == "group gr2-kip848_regex_topicchange, did not give up"
     assert "2 members (m1, m2)" in found.sentence

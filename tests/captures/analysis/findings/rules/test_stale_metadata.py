@@ -114,7 +114,7 @@ def test_clients_that_never_ask_are_told() -> None:
     (found,) = of_exchanges(ClientsThatDoNotRefresh, started, *stubborn)
     assert (found.severity, found.certainty) == (Severity.HIGH, Certainty.INFERRED)
     assert "6 errors in a row" in found.sentence
-    # they may ask where it is not seen
+    # they may ask on connections outside the capture
     (found,) = of_exchanges(ClientsThatDoNotRefresh, *stubborn)
     assert (found.severity, found.certainty) == (Severity.MEDIUM, Certainty.POSSIBLE)
 
@@ -126,5 +126,5 @@ def test_clients_that_ask_are_not() -> None:
         for each in (produced(2 * at + 1, at), asked_for_metadata(2 * at + 2, at + 0.5))
     ]
     assert not of_exchanges(ClientsThatDoNotRefresh, *asking)
-    # a burst of requests that were under way together is no stubbornness
+    # a burst of pipelined requests is not a client that ignores errors
     assert not of_exchanges(ClientsThatDoNotRefresh, *(produced(number, 1) for number in range(1, 20)))

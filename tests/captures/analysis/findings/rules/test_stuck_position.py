@@ -1,4 +1,4 @@
-"""Consumers that stand still while there is more to read."""
+"""Consumers that do not advance although there is more to read."""
 
 from __future__ import annotations
 

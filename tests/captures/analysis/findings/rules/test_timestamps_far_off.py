@@ -1,4 +1,4 @@
-"""Record timestamps that are far from the time at which they are produced."""
+"""Record timestamps far from the time of their Produce."""
 
 from __future__ import annotations
 

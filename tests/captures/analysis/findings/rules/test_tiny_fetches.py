@@ -1,4 +1,4 @@
-"""Consumers whose fetch size is too small for the batches that they read."""
+"""Consumers whose fetch size is too small for the batches they read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGE = batch(1, value=b"x" * 5_000)
 
 
 def test_an_old_consumer_stands_before_a_message_that_is_too_large_for_it() -> None:
-    """In this recording newer requests read partition 0 in the end, but never partition 1."""
+    """In this recording, newer requests eventually read partition 0, but never partition 1."""
     (found,) = of_recording("33_k0110_partial", TinyFetches)
     assert (found.severity, found.subject) == (Severity.HIGH, "client raw, topic d-none, cut")
     assert "start of one message (up to 7.4 KiB): it cannot continue in partition 1" in found.sentence

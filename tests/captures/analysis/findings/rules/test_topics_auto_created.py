@@ -1,4 +1,4 @@
-"""Topics that came to be because a client asked for them."""
+"""Topics that were created because a client requested them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions that brokers do not know, or will not know any more."""
+"""Versions that brokers do not support, or no longer will."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
 
 
 def test_connections_closed_on_versions_that_were_not_offered() -> None:
-    # Kafka 0.10.2.2, asked in versions of later brokers by a client that does not look at what it offers
+    # Kafka 0.10.2.2; a client that ignores its offer uses the versions of later brokers
     by_subject = {found.subject: found for found in of_recording("32_k0102_errors", UnsupportedVersions)}
     assert set(by_subject) == {"client raw, broker 127.0.0.1:20301", "client ver, broker 127.0.0.1:20301"}
     found = by_subject["client ver, broker 127.0.0.1:20301"]
@@ -30,7 +30,7 @@ def test_brokers_before_0_10_close_on_api_versions() -> None:
 
 
 def test_the_fallback_of_api_versions_is_normal() -> None:
-    # franz-go 1.22 begins with ApiVersions v5, which Kafka 4.3 does not know
+    # franz-go 1.22 starts with ApiVersions v5, which Kafka 4.3 does not support
     assert not of_recording("20_k430_franz_gzip", UnsupportedVersions)
 
 
@@ -55,7 +55,7 @@ def test_errors_are_told_with_what_is_offered() -> None:
 
 def test_old_clients_are_told_before_brokers_are_upgraded() -> None:
     found = of_recording("31_k0901_cluster2", RefusedByKafka4)
-    # followers, which fetch in old versions too, come up to date with their cluster
+    # followers, which also fetch in old versions, are upgraded with their cluster
     assert [(each.subject, each.severity) for each in found] == [("client java-gzip", Severity.LOW)]
     assert "Produce v1" in found[0].sentence
 
@@ -65,7 +65,7 @@ def test_a_broker_of_kafka_4_refuses_them_now() -> None:
     (found,) = of_recording("25_k430_raw_garbage", RefusedByKafka4)
     assert found.severity == Severity.HIGH
     assert "127.0.0.1:10402 is such a broker" in found.sentence
-    # and that is told once
+    # and it is reported once
     assert all(
         "Produce" not in each.sentence for each in of_recording("25_k430_raw_garbage", UnsupportedVersions)
     )

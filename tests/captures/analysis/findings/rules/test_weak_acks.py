@@ -1,4 +1,4 @@
-"""Producers that do not wait for the replicas."""
+"""Producers that do not wait for replicas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC: dict[str, Any] = {"resource_type": 2, "resource_name": "orders", "configs
 
 
 def test_producers_of_a_cluster() -> None:
-    """In this recording t3 has three replicas; a transactional producer writes to it, too, and waits for all."""
+    """In this recording, t3 has three replicas; a transactional producer also writes to it, with acks=all."""
     found = of_recording("35_k282_cluster", WeakAcks)
     assert {each.subject for each in found} == {
         f"client {name}, topic t3, acks=1" for name in ("raw", "java-snappy", "java-none")

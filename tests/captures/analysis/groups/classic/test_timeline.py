@@ -1,4 +1,4 @@
-"""Rebalances of classic groups, most of them made by hand; those of recordings are in test_truth.py."""
+"""Rebalances of classic groups, most of them synthetic; test_truth.py has those of recordings."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def triggers(story: Rebalance) -> list[Trigger]:
     return [cause.trigger for cause in story.causes]
 
 
-# ---------------------------------------------------------------- members that come
+# ---------------------------------------------------------------- joining members
 def test_the_first_generation_is_that_of_its_first_member() -> None:
     timeline = two_members().timeline()
     (story,) = timeline.rebalances
     assert (story.previous_generation, story.generation, story.size, story.leader) == (-1, 1, 2, "m1")
     assert (triggers(story), story.joined) == ([Trigger.MEMBER_JOINED] * 2, ["m1", "m2"])
     assert story.certainty is Certainty.OBSERVED
-    # the JoinGroup with the ID is what adds the member, not the first one
+    # the JoinGroup with the ID adds the member, not the first one
     assert (seconds(story.time), seconds(story.end)) == (0.002, 3.008)
     assert (story.protocol, story.cooperative) == ("range", False)
     assert story.assigned == {"m1": {PLACE_0}, "m2": {PLACE_1}}
@@ -85,7 +85,7 @@ def test_partitions_go_over_to_who_joins() -> None:
 
 
 def test_a_member_that_came_too_late_for_a_generation_is_in_the_next() -> None:
-    """Its request was under way when the coordinator answered the others."""
+    """Its request was in flight when the coordinator answered the others."""
     talk = Talk()
     talk.new("m1", 0, 3, 1, leader="m1", members=["m1"])
     talk.join("m2", 2.999, 4, 2, new=True, leader="m1", version=3)
@@ -97,7 +97,7 @@ def test_a_member_that_came_too_late_for_a_generation_is_in_the_next() -> None:
     assert seconds(story.time) == 3
 
 
-# ---------------------------------------------------------------- members that go
+# ---------------------------------------------------------------- leaving members
 def test_who_left_gave_its_reason() -> None:
     talk = two_members()
     talk.leave("m2", 5, reason="the consumer is being closed")
@@ -113,7 +113,7 @@ def test_who_left_gave_its_reason() -> None:
 
 
 def rejoined_alone(talk: Talk, time: float, generation: int = 2) -> Rebalance:
-    """Let m1 be told of a rebalance and make it alone; return what is told of it."""
+    """Let m1 learn of a rebalance and rejoin alone; return the resulting rebalance."""
     talk.beat("m1", time, generation - 1, 27)
     talk.join("m1", time + 0.01, time + 0.02, generation, leader="m1", members=["m1"])
     talk.sync("m1", time + 0.03, generation, {"orders": [0, 1]}, {"m1": {"orders": [0, 1]}})
@@ -131,7 +131,7 @@ def test_the_poll_interval_was_exceeded_by_its_own_words() -> None:
 @pytest.mark.parametrize(
     ("left", "trigger", "certainty"),
     [
-        # max.poll.interval.ms is 60 s, and m2 has polled at second 3
+        # max.poll.interval.ms is 60 s, and m2 polled at second 3
         (65, Trigger.MAX_POLL_EXCEEDED, Certainty.POSSIBLE),
         (55, Trigger.MEMBER_LEFT, Certainty.OBSERVED),
     ],
@@ -183,7 +183,7 @@ def test_somebody_else_removed_a_static_member() -> None:
 
 
 def test_how_long_a_silent_member_had_may_not_be_known() -> None:
-    """The requests were cut off before the session timeout."""
+    """The requests before the session timeout were cut off."""
     talk = Talk()
     for member in ("m1", "m2"):
         talk.join(
@@ -215,7 +215,7 @@ def test_who_removed_a_member_was_not_captured() -> None:
 
 
 def test_who_is_unknown_before_its_session_is_over_did_not_time_out() -> None:
-    """A follower alone was captured: it had been removed when it wanted to leave (``41_k430_stuck``)."""
+    """Only a follower was captured: it had been removed when it wanted to leave (``41_k430_stuck``)."""
     talk = Talk()
     talk.join("m2", 0, 3, 2, new=True, leader="m1")
     talk.beats("m2", 4, 9, 2, error=27)
@@ -313,9 +313,9 @@ def test_a_member_that_did_not_join_in_time_is_left_out() -> None:
     assert (left_out.spans[-1].phase, seconds(left_out.spans[-1].end)) == (Phase.NOT_JOINING, 65.002)
 
 
-# ---------------------------------------------------------------- members that join again
+# ---------------------------------------------------------------- rejoining members
 def again(talk: Talk, time: float, generation: int = 2, **more: object) -> Rebalance:
-    """Let the leader m1 join again of its own accord, and m2 because it is told to."""
+    """Let the leader m1 rejoin of its own accord, and m2 because it is told to."""
     talk.join("m1", time, time + 1.1, generation, leader="m1", members=["m1", "m2"], **more)
     talk.beat("m2", time + 1, generation - 1, 27)
     talk.join("m2", time + 1.01, time + 1.1, generation, leader="m1")
@@ -411,7 +411,7 @@ def test_a_second_round_is_told_by_its_reason() -> None:
 
 
 def test_a_second_round_without_a_reason_follows_from_what_was_given_up() -> None:
-    """As librdkafka does it, whose version of JoinGroup has no reason."""
+    """As with librdkafka, whose version of JoinGroup has no reason."""
     talk = Talk(protocol="cooperative-sticky")
     talk.new("m1", 0, 3, 1, leader="m1", members=["m1"])
     talk.sync("m1", 3.01, 1, {"orders": [0, 1]}, {"m1": {"orders": [0, 1]}})
@@ -425,13 +425,13 @@ def test_a_second_round_without_a_reason_follows_from_what_was_given_up() -> Non
     talk.join("m2", 6.95, 7, 3, leader="m1")
     story = last(talk)
     assert (triggers(story), story.certainty) == ([Trigger.COOPERATIVE_FOLLOW_UP], Certainty.INFERRED)
-    # the first round took a partition from m1, and gave it to nobody
+    # the first round took a partition from m1 and gave it to nobody
     (moved,) = talk.timeline().rebalances[1].moved
     assert (moved.tp, moved.before, moved.after) == (PLACE_1, "m1", "")
 
 
 def connect(orders: dict[str, object]) -> tuple[Talk, dict[str, object]]:
-    """Two workers of Connect; w2 is told something more with its assignment. Return its metadata, too."""
+    """Two workers of Connect; w2 gets an additional assignment. Also return its metadata."""
     metadata = struct.pack(">h", 1) + ConnectMetadata[1].build({"url": "http://w2:8083/", "config_offset": 5})
     request = {"protocol_type": "connect", "protocols": [{"name": "compatible", "metadata": metadata}]}
     told = {
@@ -499,15 +499,15 @@ def test_a_leave_behind_a_join_in_flight_belongs_to_the_next_generation() -> Non
 
 # ---------------------------------------------------------------- connectors and tasks
 class Workers(Talk):
-    """Workers of Kafka Connect by the cooperative protocol, who say what they run and are told what to run."""
+    """Workers of Kafka Connect with the cooperative protocol, which send what they run and receive what to run."""
 
     def __init__(self) -> None:
         super().__init__(protocol="compatible")
 
     def round(self, time: float, generation: int, **workers: dict[str, object]) -> None:
-        """Let workers join and be told something; the first leads, which began it.
+        """Let workers join and get assignments; the first one leads and started the round.
 
-        :param workers: client ID -> what it ran, and its orders
+        :param workers: client ID -> what it ran, and its assignment
         """
         metadata = {name: self._metadata(told.get("runs")) for name, told in workers.items()}
         leader = next(iter(workers))
@@ -631,7 +631,7 @@ def test_streams_look_whether_tasks_can_be_moved() -> None:
 
 
 def test_a_follower_that_joins_again_unchanged_is_no_rebalance() -> None:
-    """The coordinator answers it from the generation that there is."""
+    """The coordinator answers it from the current generation."""
     talk = two_members()
     talk.join("m2", 5, 5.001, 1, leader="m1")
     talk.sync("m2", 5.01, 1, {"orders": [1]})
@@ -685,7 +685,7 @@ def test_a_static_member_that_returns_with_another_assignor_begins_a_rebalance(
         talk.beat("s-1", 7, 1, 82)
     story = last(talk)
     assert (triggers(story), story.cause.instance) == ([trigger], "s")
-    # the same member as before has the same partitions
+    # the returning member has the same partitions
     assert (story.joined, story.gone, story.moved) == ([], [], [])
 
 
@@ -743,7 +743,7 @@ def test_sessions_that_end_after_the_capture_did_not_end() -> None:
 
 
 def test_who_was_lost_to_the_capture_did_not_time_out() -> None:
-    """Nothing more of m2 was captured, but m1 would have been told if it had been gone."""
+    """Nothing more of m2 was captured, but m1 would have been told if m2 had left."""
     talk = two_members()
     talk.beats("m1", 4, 40, 1)
     talk.beats("m2", 4, 8, 1)
@@ -759,7 +759,7 @@ def test_commits_alone_are_no_rebalances() -> None:
     assert (seconds(timeline.first), seconds(timeline.last)) == (1, 2.001)
 
 
-# ---------------------------------------------------------------- rebalances that go on
+# ---------------------------------------------------------------- running rebalances
 def blocked() -> Talk:
     talk = two_members()
     talk.new("m3", 5, None, 2)
@@ -836,7 +836,7 @@ def test_a_rebalance_that_was_overtaken_has_no_end() -> None:
     assert triggers(stories[2]) == [Trigger.MEMBER_JOINED]
 
 
-# ---------------------------------------------------------------- what was not captured
+# ---------------------------------------------------------------- missing packets
 def test_a_capture_that_begins_in_the_middle_tells_no_first_rebalance() -> None:
     talk = Talk()
     talk.beats("m1", 0, 4, 7)
@@ -848,7 +848,7 @@ def test_a_capture_that_begins_in_the_middle_tells_no_first_rebalance() -> None:
 
 
 def test_what_began_it_was_not_captured() -> None:
-    """One follower of a group: it is told of a rebalance, and never why."""
+    """One follower of a group learns of a rebalance, but never of its cause."""
     talk = Talk()
     talk.beats("m2", 0, 4, 7)
     talk.beat("m2", 5, 7, 27)
@@ -879,13 +879,13 @@ def test_the_leader_alone_knows_who_came_and_who_went() -> None:
 
 
 def test_generations_in_between_are_not_invented() -> None:
-    """m1 was away while others rebalanced: how often, nobody knows."""
+    """m1 was away while others rebalanced; the number of rebalances is unknown."""
     talk = one_member()
     talk.leave("m1", 5)
     talk.join("m1/b", 50, 50.1, 9, new=True, leader="m2")
     stories = talk.timeline().rebalances
     assert [story.generation for story in stories] == [1, 2, 9]
-    # m2 may have been there all the time
+    # m2 may have been a member all the time
     assert not stories[1].emptied
 
 
@@ -951,7 +951,7 @@ def test_the_members_of_a_timeline_know_their_timeouts() -> None:
 
 
 def test_a_coordinator_that_is_gone_ends_no_session() -> None:
-    """The only broker was killed (INDEX of the recordings): there was nobody who could have removed the member."""
+    """The only broker was killed (INDEX of the recordings): nobody could have removed the member."""
     capture = open_capture(str(RECORDINGS / "25_k430_broker_sigkill.pcap.zst"))
     capture.read()
     reader = ExchangeReader(capture, annotate=False, summary=False)

@@ -1,4 +1,4 @@
-"""Connectors and tasks of recorded Kafka Connect clusters, compared with what the workers' own logs say."""
+"""Connectors and tasks of recorded Kafka Connect clusters, against the workers' own logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TASK = re.compile(r"(.*)-(\d+)")
 
 
 class Run(NamedTuple):
-    """A time in which a worker ran a connector or task, in seconds since the epoch."""
+    """A period in which a worker ran a connector or task, in seconds since the epoch."""
 
     begin: float
     end: float
@@ -37,7 +37,7 @@ def place_of(event: dict[str, str]) -> TopicPartition:
 
 
 def runs(truth: Truth) -> dict[TopicPartition, list[Run]]:
-    """Return when workers ran what, by their logs; a killed one runs nothing any more."""
+    """Return which worker ran what and when, from their logs; a killed one runs nothing any more."""
     found: dict[TopicPartition, list[Run]] = {}
     for event in truth.events:
         what, worker, time = event["what"], event["who"], event["t"]
@@ -53,7 +53,7 @@ def runs(truth: Truth) -> dict[TopicPartition, list[Run]]:
 
 
 def gaps(truth: Truth) -> Iterator[tuple[TopicPartition, float, float]]:
-    """Yield what ran nowhere until another worker, or another process, ran it."""
+    """Yield what ran nowhere until another worker or process ran it."""
     killed = [event["t"] for event in truth.events if event["what"] == "SIGKILL"]
     for place, each in sorted(runs(truth).items()):
         for before, after in pairwise(each):
@@ -74,7 +74,7 @@ def test_what_ran_nowhere_is_told_with_its_times(name: str) -> None:
     found = sorted((stop.tp, stop.begin / SECOND, stop.end / SECOND) for stop in stops)
     assert [place for place, *_ in found] == [place for place, *_ in happened]
     for (_, begin, end), (_, last, first) in zip(found, happened, strict=True):
-        # a killed worker was heard of last by a heartbeat before, one that is closed leaves when all has stopped
+        # the last sign of a killed worker was an earlier heartbeat; a closed one leaves after everything has stopped
         assert last - 1.2 < begin < last + 1
         assert abs(end - first) < 0.3
     assert all(stop.ended for stop in stops)

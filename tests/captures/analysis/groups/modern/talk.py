@@ -1,6 +1,6 @@
-"""What members of consumer, share and streams groups say to their coordinator, made by hand: a group ``orders``.
+"""Synthetic messages of consumer, share and streams group members to their coordinator: a group ``orders``.
 
-Topics are called by names where the wire has IDs. Times are seconds after the beginning.
+Topics have names where the wire has IDs. Times are seconds after the beginning.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tests.captures.analysis.groups.talk import Partitions, Talk
 
 _KEYS = {Kind.CONSUMER: 68, Kind.SHARE: 76, Kind.STREAMS: 88}
 INTERVAL = 5
-"""Seconds that the coordinator asks for between heartbeats."""
+"""Heartbeat interval in seconds that the coordinator requests."""
 
 
 class ModernTalk(Talk):
-    """Exchanges of a group of a newer kind, in the order in which they are said."""
+    """Exchanges of a group of a newer kind, in order."""
 
     def __init__(self, kind: Kind = Kind.CONSUMER, group: str = "orders") -> None:
         super().__init__(group)
@@ -41,7 +41,7 @@ class ModernTalk(Talk):
         by: str = "",
         **fields: Any,
     ) -> Exchange:
-        """A heartbeat that is answered after 2 ms; what is None is as before."""
+        """A heartbeat that is answered after 2 ms; None means unchanged."""
         asked = {"group_id": self.group, "member_id": member, "member_epoch": epoch} | dict(request or {})
         said: dict[str, Any] = {
             "error_code": error,
@@ -73,21 +73,21 @@ class ModernTalk(Talk):
         request: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Exchange:
-        """The first heartbeat of a member, which joins by it."""
+        """The first heartbeat of a member, which joins with it."""
         wanted = {"subscribed_topic_names": None if topics is None else list(topics)}
         said = wanted | {"rebalance_timeout_ms": 60_000} | dict(request or {})
         held = {} if assigned is None else assigned
         return self.heartbeat(member, time, 0, answer, held, owned={}, request=said, **fields)
 
     def quiet(self, member: str, begin: float, end: float, epoch: int) -> None:
-        """Heartbeats by which a member says that it lives, one every five seconds."""
+        """Heartbeats that keep a member alive, one every five seconds."""
         time = begin
         while time <= end:
             self.heartbeat(member, time, epoch, epoch)
             time += INTERVAL
 
     def go(self, member: str, time: float, epoch: int = -1, **fields: Any) -> Exchange:
-        """The last heartbeat of a member, by which it leaves; of a static one for a while, with -2."""
+        """The last heartbeat of a member, with which it leaves; with -2, a static one leaves temporarily."""
         return self.heartbeat(member, time, epoch, epoch, **fields)
 
 
@@ -116,7 +116,7 @@ def two() -> ModernTalk:
 
 
 def streams() -> ModernTalk:
-    """s1 waits for its internal topics, and has three tasks since second 10.002."""
+    """s1 waits for its internal topics, and has three tasks from second 10.002 on."""
     talk = ModernTalk(Kind.STREAMS)
     talk.enter("s1", 0, 1, {}, topics=None, request={"topology": {"epoch": 0}}, status={3: "app-repartition"})
     talk.heartbeat("s1", 5, 1, 1, status={5: ""})
@@ -130,5 +130,5 @@ def story(talk: ModernTalk, until: float | None = None) -> Rebalance:
 
 
 def epochs(timeline: GroupTimeline) -> list[tuple[int, Trigger]]:
-    """Return what the rebalances of a group led to, and what began them."""
+    """Return the epochs of a group's rebalances, and their causes."""
     return [(each.generation, each.trigger) for each in timeline.rebalances]

@@ -1,4 +1,4 @@
-"""Counting group epochs; how they are told is tested with the stories of groups."""
+"""Counting of group epochs; the tests of group stories cover their presentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_bumps_behind_an_epoch_follow_from_it() -> None:
 
 
 def test_epochs_stay_what_messages_can_say() -> None:
-    """A broker may say any epoch: what follows from the highest is no higher, and fits the columns of tables."""
+    """A broker may send any epoch: numbers derived from the highest stay in range, and fit the columns of tables."""
     counting = BumpLog()
     counting.begin(2**31 - 1)
     counting.add(EpochBump(time=1, reasons=[]))

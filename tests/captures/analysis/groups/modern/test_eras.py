@@ -1,4 +1,4 @@
-"""The upgrade of a group and its way back, and odd members, as a real coordinator logged them."""
+"""Upgrade and downgrade of a group, and odd members, as logged by a real coordinator."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def test_who_leaves_and_joins_again_may_have_been_slow_to_poll() -> None:
     assert told.alternatives == ["its application unsubscribed, and subscribed again"]
 
 
-# ---------------------------------------------------------------- made by hand
+# ---------------------------------------------------------------- synthetic
 def classic() -> ModernTalk:
-    """c1 leads generation 1 alone, with all partitions since second 3.007."""
+    """c1 leads generation 1 alone, with all partitions from second 3.007 on."""
     talk = ModernTalk()
     talk.new("c1", 0, 3, 1, leader="c1", members=["c1"])
     talk.sync("c1", 3.005, 1, {"orders": [0, 1]}, {"c1": {"orders": [0, 1]}})

@@ -1,4 +1,4 @@
-"""How groups of the newer kinds settle: who gives what up, who gets it, who is awaited."""
+"""Reconciliation in groups of the newer kinds: who gives up what, who gets it, who is awaited."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_who_does_not_give_up_partitions_is_awaited_until_its_rebalance_timeout(
     told = story(talk, until=63)
     assert told.running
     assert told.awaited == [AwaitedMember("m1", "m1", at(47.002), beats=3, deadline=at(107.002))]
-    # what it has not given up is its own
+    # what it has not given up is still its own
     assert told.assigned["m1"] == places("orders", 0, 1)
     assert told.moved == []
 

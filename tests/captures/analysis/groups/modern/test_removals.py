@@ -1,4 +1,4 @@
-"""Members of groups of the newer kinds that are removed, and static ones that come back."""
+"""Removed members of groups of the newer kinds, and static ones that return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story
 from tests.captures.analysis.groups.talk import seconds
 
 
-# ---------------------------------------------------------------- members that are removed
+# ---------------------------------------------------------------- removed members
 def test_a_silent_member_times_out_after_the_default_if_nothing_speaks_against_it() -> None:
     talk = two()
     talk.quiet("m1", 42, 82, 2)
@@ -22,7 +22,7 @@ def test_a_silent_member_times_out_after_the_default_if_nothing_speaks_against_i
         Certainty.INFERRED,
         "m2",
     )
-    # its last heartbeat was that of second 40
+    # its last heartbeat was at second 40
     assert (seconds(told.time), told.cause.silence) == (85, 45 * SECOND)
     assert told.cause.timeout_cause is TimeoutCause.UNKNOWN
     member = talk.timeline().member("m2")
@@ -61,7 +61,7 @@ def test_a_member_that_its_coordinator_does_not_know_any_more() -> None:
 
 
 def test_partitions_of_a_silent_member_are_given_to_others_only_once_it_was_removed() -> None:
-    """As the mock cluster of librdkafka does it, which bumps the epoch once for both."""
+    """As in the mock cluster of librdkafka, which bumps the epoch once for both."""
     talk = two()
     talk.quiet("m1", 42, 60, 2)
     talk.enter("m3", 62, 3, {"orders": [2, 3]})
@@ -137,8 +137,8 @@ def test_a_member_that_is_not_known_any_more_explains_the_epoch_before() -> None
         ([], 8.2, 10.2, 10),  # the roundest that fits
         ([], 5.1, 6.1, 6),
         ([], 40, 46, 45),  # the default
-        ([], 0.1, 11.2, 11.2),  # not enough is known
-        ([(5.1, 6.1)], 4, 6.4, 6),  # it is one setting for all members
+        ([], 0.1, 11.2, 11.2),  # not enough evidence
+        ([(5.1, 6.1)], 4, 6.4, 6),  # all members share one setting
         ([(5.1, 6.1)], 29, 31, 30),  # which may be changed
     ],
 )

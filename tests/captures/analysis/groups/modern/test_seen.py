@@ -1,4 +1,4 @@
-"""What is told of groups of the newer kinds of which a capture shows a part."""
+"""Stories of groups of the newer kinds from partial captures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_epochs_that_nothing_explains_are_one_story() -> None:
         None,
     )
     assert told.cause.sentence == "the epoch increased by 5, and the capture does not show why"
-    # it is not known when it was: between the two heartbeats
+    # its time is unknown: between the two heartbeats
     assert 37 < (seconds(told.time) or 0) < 42
 
 

@@ -1,4 +1,4 @@
-"""Messages of groups of the newer kinds as they may come from the wire."""
+"""Odd but possible messages of groups of the newer kinds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from captures.analysis.groups.vocabulary import Kind, Trigger
 from tests.captures.analysis.groups.modern.talk import ModernTalk, epochs, story, streams, two
 
 _ODD: dict[type, list[object]] = {list: [[], [None]], str: [""], dict: [{}], int: [-5, 2**31 - 1]}
-"""What a field may be in a message that was cut off or makes no sense, beside null."""
+"""Values of a field, besides null, in truncated or nonsensical messages."""
 
 
 def odd(kind: Kind) -> tuple[ModernTalk, dict[str, dict[str, Any]]]:
-    """Return a talk, and the bodies of one of its exchanges, to be made odd."""
+    """Return a talk, and the bodies of one of its exchanges, to be modified."""
     talk = ModernTalk(kind)
     talk.enter("m1", 0, 1, {"orders": [0]})
     said = {"subscribed_topic_names": ["orders", "logs"], "topology": {"epoch": 1}, "instance_id": "i"}
@@ -61,7 +61,7 @@ def test_heartbeats_that_say_nothing_new_are_put_together(status: dict[int, str]
 
 
 def test_requests_alone_tell_who_came_and_went() -> None:
-    """As of a capture that holds one direction."""
+    """As in a capture of one direction only."""
     talk = ModernTalk()
     talk.enter("m1", 0, 1, answered=False)
     talk.heartbeat("m1", 5, 1, owned={"orders": [0, 1]}, answered=False)
@@ -105,7 +105,7 @@ def test_a_name_that_served_a_classic_group_before() -> None:
 
 
 def test_members_that_are_told_their_epoch_later() -> None:
-    """As the mock cluster of librdkafka does it."""
+    """As in the mock cluster of librdkafka."""
     talk = ModernTalk()
     talk.enter("m1", 0, 0)
     talk.enter("m1", 3, 2, {"orders": [0, 1]})

@@ -1,4 +1,4 @@
-"""Subscriptions and topics that change; share groups and streams groups."""
+"""Changes of subscriptions and topics; share groups and streams groups."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_more_partitions_show_in_what_members_are_given() -> None:
 
 
 def test_the_first_topic_of_a_group_shows_in_what_members_are_given() -> None:
-    """Its members subscribed before the topic existed, and ask for its metadata by ID, if at all."""
+    """Its members subscribed before the topic existed, and request its metadata by ID, if at all."""
     talk = ModernTalk()
     talk.enter("m1", 0, 1)
     talk.quiet("m1", 5, 20, 1)

@@ -63,7 +63,7 @@ func produce() {
 		value := fmt.Appendf(nil, "plain %d", number)
 		messages = append(messages, kafka.Message{Key: value, Value: value})
 	}
-	// it may not know of the topic yet
+	// the broker may not know the topic yet
 	for writer.WriteMessages(ctx, messages...) != nil && ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -72,7 +72,7 @@ func produce() {
 
 // transaction sends records of a kind to partition 0, and commits or aborts them.
 func transaction(client *kafka.Client, kind string, commit bool) {
-	// waits until the coordinator has finished what another transaction left to it, which makes the epoch a new one
+	// waits until the coordinator has completed an earlier transaction, which increments the epoch
 	var producer *kafka.ProducerSession
 	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		begun := must(client.InitProducerID(ctx, &kafka.InitProducerIDRequest{
@@ -135,7 +135,7 @@ func main() {
 				MaxWait: 300 * time.Millisecond, Dialer: dialer})
 			for reading.Err() == nil {
 				message, err := reader.ReadMessage(reading)
-				// the markers that end transactions are handed out too; their key is another than their value
+				// the reader also returns the markers that end transactions; their key differs from their value
 				if err == nil && bytes.Equal(message.Key, message.Value) {
 					lock.Lock()
 					seen[string(message.Value)] = true
@@ -150,7 +150,7 @@ func main() {
 		described := must(client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{topic}})).Groups[0]
 		size = len(described.Members)
 		lock.Lock()
-		// its reader does not heed which transactions were aborted (issue 1332): all kinds come
+		// its reader ignores aborted transactions (issue 1332) and returns records of all kinds
 		complete := len(seen) == 3*count
 		lock.Unlock()
 		if complete && size == members && described.GroupState == "Stable" {

@@ -85,7 +85,7 @@ fn consume(address: &str, topic: &str, member: usize, group: &Group) -> Fallible
         .create()?;
     consumer.subscribe(&[topic])?;
     while !group.left.load(Ordering::Relaxed) {
-        // an error is told here too, such as a topic that the broker asked does not know of yet: the next poll goes on
+        // errors arrive here too, such as a topic that the broker does not know yet: the next poll continues
         if let Some(Ok(message)) = consumer.poll(PAUSE) {
             let value = String::from_utf8(message.payload().unwrap_or_default().to_vec())?;
             group.seen.lock().unwrap().insert(value);
