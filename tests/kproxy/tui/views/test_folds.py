@@ -72,7 +72,7 @@ def of_latencies(fold: LatencyFold, _: Access) -> Any:
 
 FOLDS: dict[str, tuple[Callable[[Access, Records], Any], Callable[[Any, Access], Any]]] = {
     "connections": (lambda access, _: ConnectionsFold(access.capture), of_connections),
-    "clients": (lambda access, _: ClientsFold(), lambda fold, _: (fold.result(), vars(fold.offered))),
+    "clients": (lambda access, _: ClientsFold(), lambda fold, _: (fold.result(), fold.offered._offered)),
     "errors": (
         lambda access, _: ErrorsFold(access.capture),
         lambda fold, _: (fold.stats.result(), fold.sequels()),
