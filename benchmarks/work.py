@@ -32,8 +32,8 @@ process: calls, lines and bytes read or checked exactly, memory within a thousan
 depends on the addresses of classes.
 
 A count may exceed the stored one by the factor :data:`MORE`, and must not fall below :data:`LESS` of it, so that gains
-are stored too: whoever changes the amount of work runs ``--write`` in the same commit. This holds for the version of
-Python that the counts were stored with. Another version inlines comprehensions, numbers lines and lays out objects
+are stored too: a commit that changes the amount of work contains the result of ``--write``. This holds for the version
+of Python that the counts were stored with. Another version inlines comprehensions, numbers lines and lays out objects
 differently, so there the bounds are :data:`MORE_ELSEWHERE` and :data:`ELSEWHERE`. Likewise, :data:`MEMORY` depends on
 numpy, pyarrow and msgspec.
 """

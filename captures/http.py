@@ -34,7 +34,7 @@ def opener_within(seconds: float, context: SSLContext | None = None) -> Iterator
 
     :raises TimeoutError: if a connection was ended before its answer was complete
     """
-    handler = _Limited(context)
+    handler = _DeadlineHandler(context)
     timer = Timer(seconds, handler.end)
     timer.daemon = True
     timer.start()
@@ -46,7 +46,7 @@ def opener_within(seconds: float, context: SSLContext | None = None) -> Iterator
             raise TimeoutError(f"no answer in {seconds:g} s") from None
 
 
-class _Limited(HTTPHandler, HTTPSHandler):
+class _DeadlineHandler(HTTPHandler, HTTPSHandler):
     """Opens connections that another thread can end.
 
     :ivar cut: whether it has ended one that was in use

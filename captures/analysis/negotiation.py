@@ -19,7 +19,7 @@ import numpy as np
 from captures.analysis.client_identity import Introductions, client_name, connection_key
 from captures.analysis.decision_columns import DecisionColumns
 from captures.analysis.exchange_groups import ExchangeGroup, exchange_groups
-from captures.analysis.offered_versions import kafka_4_least, too_old
+from captures.analysis.offered_versions import announced_ranges, kafka_4_least, too_old
 from captures.arrays import Bools
 from captures.exchanges import Capture, Exchange, ExchangeReader
 from captures.exchanges.columns import ExchangeColumns
@@ -335,7 +335,7 @@ class Negotiation:
         self._clients: dict[str, _Client] = {}
         self._fallbacks: dict[tuple[str, str, int, int], _Sighting] = {}
         self._changes: dict[str, _Sighting] = {}
-        self._announced = BodyMemo(_ranges)
+        self._announced = BodyMemo(announced_ranges)
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -484,15 +484,6 @@ class Negotiation:
             )
             for broker, seen in self._changes.items()
         ]
-
-
-def _ranges(response: Body) -> dict[int, Range]:
-    """Return the versions in an ApiVersions response by API key."""
-    return {
-        number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
-        for row in rows(response, "api_keys")
-        if row.get("api_key") is not None
-    }
 
 
 def _is_broker(exchange: Exchange) -> bool:

@@ -53,7 +53,7 @@ class OfferedVersions:
 
     def __init__(self) -> None:
         self._offered: dict[str, dict[str, tuple[int, int]]] = {}
-        self._announced = BodyMemo(_ranges)
+        self._announced = BodyMemo(_by_name)
 
     def add(self, exchange: Exchange) -> None:
         """Learn from one exchange."""
@@ -76,12 +76,17 @@ class OfferedVersions:
         return (max(least for least, _ in found), min(most for _, most in found)) if found else None
 
 
-def _ranges(response: Body) -> dict[str, tuple[int, int]]:
+def announced_ranges(response: Body) -> dict[int, tuple[int, int]]:
+    """Return the lowest and highest version of each API in an ApiVersions response, by API key."""
     return {
-        api_name(number(row, "api_key")): (number(row, "min_version"), number(row, "max_version"))
+        number(row, "api_key"): (number(row, "min_version"), number(row, "max_version"))
         for row in rows(response, "api_keys")
         if row.get("api_key") is not None
     }
+
+
+def _by_name(response: Body) -> dict[str, tuple[int, int]]:
+    return {api_name(key): versions for key, versions in announced_ranges(response).items()}
 
 
 def refuses_old(offered: OfferedVersions, broker: str) -> bool:
