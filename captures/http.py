@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from ssl import SSLContext
-from threading import Timer
+from threading import Lock, Timer
 from typing import Any
 from urllib.request import (
     HTTPHandler,
@@ -42,13 +42,16 @@ def opener_within(seconds: float, context: SSLContext | None = None) -> Iterator
         yield build_opener(_NoRedirects, handler)
     finally:
         timer.cancel()
-        if handler.cut:
+        with handler.ending:
+            cut = handler.cut
+        if cut:
             raise TimeoutError(f"no answer in {seconds:g} s") from None
 
 
 class _DeadlineHandler(HTTPHandler, HTTPSHandler):
     """Opens connections that another thread can end.
 
+    :ivar ending: held while connections are being ended, since their reader wakes up before `cut` is set
     :ivar cut: whether it has ended one that was in use
     """
 
@@ -56,6 +59,7 @@ class _DeadlineHandler(HTTPHandler, HTTPSHandler):
         HTTPSHandler.__init__(self, context=context)
         self._sockets: list[socket.socket] = []
         self._ended = self.cut = False
+        self.ending = Lock()
 
     def do_open(self, http_class: Callable[..., HTTPConnection], req: Request, **args: Any) -> HTTPResponse:
         def made(*given: Any, **more: Any) -> HTTPConnection:
@@ -75,9 +79,10 @@ class _DeadlineHandler(HTTPHandler, HTTPSHandler):
 
     def end(self) -> None:
         """End all connections, also those that are being opened."""
-        self._ended = True
-        for each in self._sockets:
-            with suppress(OSError):  # closed after a complete answer
-                # TLS's own would take the session from its reader
-                socket.socket.shutdown(each, socket.SHUT_RDWR)
-                self.cut = True
+        with self.ending:
+            self._ended = True
+            for each in self._sockets:
+                with suppress(OSError):  # closed after a complete answer
+                    # TLS's own would take the session from its reader
+                    socket.socket.shutdown(each, socket.SHUT_RDWR)
+                    self.cut = True
